@@ -1,1 +1,19 @@
-//! .
+//! When things happen: the actors of Understudy and the pure decisions inside them.
+//!
+//! ```text
+//! App (bin)
+//! ├── RegistryActor            one per process: the serving generation and its gate
+//! └── per session arbiter
+//!     ├── SessionShardActor    directory of its sessions, wakes and forgets them
+//!     │   └── SessionActor     one per session with work: turn queue
+//!     └── ProviderActor        one per provider: conducts turns, makes attempts
+//! ```
+//!
+//! Strong addresses follow this tree. Everyone else holds a port or a [`Slot`](understudy_messages::ports::Slot).
+
+pub mod provider;
+pub mod registry;
+pub mod session;
+pub mod supervision;
+pub mod tap;
+pub mod telemetry;

@@ -81,11 +81,7 @@ impl Clock {
     ///
     /// # Errors
     /// [`Elapsed`] when the deadline came first; the future is dropped.
-    pub async fn timeout_at<F: Future>(
-        &self,
-        deadline: Instant,
-        future: F,
-    ) -> Result<F::Output, Elapsed> {
+    pub async fn timeout_at<F: Future>(&self, deadline: Instant, future: F) -> Result<F::Output, Elapsed> {
         tokio::select! {
             biased;
             output = future => Ok(output),
@@ -94,9 +90,7 @@ impl Clock {
     }
 
     fn moved(&self) -> Duration {
-        self.offset
-            .as_ref()
-            .map_or(Duration::ZERO, |offset| *offset.borrow())
+        self.offset.as_ref().map_or(Duration::ZERO, |offset| *offset.borrow())
     }
 }
 

@@ -244,11 +244,10 @@ mod tests {
     fn the_wire_spelling_of_a_reason_is_its_label() {
         for reason in Reason::ALL {
             let label = format!("\"{}\"", reason.as_label());
-            let read: Reason =
-                serde::Deserialize::deserialize(serde::de::value::StrDeserializer::<
-                    serde::de::value::Error,
-                >::new(label.trim_matches('"')))
-                .expect("label reads back");
+            let read: Reason = serde::Deserialize::deserialize(serde::de::value::StrDeserializer::<
+                serde::de::value::Error,
+            >::new(label.trim_matches('"')))
+            .expect("label reads back");
             assert_eq!(read, reason);
         }
     }

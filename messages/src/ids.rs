@@ -116,10 +116,7 @@ mod tests {
     #[test]
     fn a_model_name_may_contain_slashes() {
         let model = ModelRef::parse("openrouter/meta/llama").expect("parses");
-        assert_eq!(
-            (&*model.provider, &*model.model),
-            ("openrouter", "meta/llama")
-        );
+        assert_eq!((&*model.provider, &*model.model), ("openrouter", "meta/llama"));
     }
 
     #[test]

@@ -1,0 +1,79 @@
+//! A provider on one arbiter: conducts turns whose lead it is, and makes single attempts for any conductor.
+
+mod conductor;
+mod failover;
+
+use std::rc::Rc;
+use std::sync::Arc;
+
+use actix::{Actor, Addr, Context, Handler, ResponseFuture};
+use understudy_messages::clock::Clock;
+use understudy_messages::ports::ProviderPort;
+use understudy_messages::provider::{Answered, Attempt, AttemptError, Perform};
+use understudy_messages::turn::Performance;
+use understudy_providers::Upstream;
+
+pub use failover::{Situation, Step, next_step};
+
+use self::conductor::Conductor;
+use crate::supervision::EndOfLife;
+use crate::tap::EventTap;
+use crate::telemetry::Telemetry;
+
+/// What every conductor works with.
+#[derive(Clone)]
+pub struct ProviderContext {
+    /// The clock.
+    pub clock: Clock,
+    /// Where attempts are booked.
+    pub telemetry: Arc<Telemetry>,
+    /// Where events go.
+    pub tap: EventTap,
+}
+
+/// One provider on one arbiter.
+pub struct ProviderActor {
+    upstream: Rc<Upstream>,
+    context: ProviderContext,
+    _end: EndOfLife,
+}
+
+impl ProviderActor {
+    /// An actor in front of `upstream`.
+    pub fn new(upstream: Rc<Upstream>, context: ProviderContext, end: EndOfLife) -> Self {
+        Self {
+            upstream,
+            context,
+            _end: end,
+        }
+    }
+
+    /// The port to a provider.
+    pub fn port(provider: &Addr<Self>) -> ProviderPort {
+        ProviderPort {
+            perform: provider.clone().recipient(),
+            attempt: provider.clone().recipient(),
+        }
+    }
+}
+
+impl Actor for ProviderActor {
+    type Context = Context<Self>;
+}
+
+impl Handler<Perform> for ProviderActor {
+    type Result = ResponseFuture<Performance>;
+
+    fn handle(&mut self, perform: Perform, _: &mut Context<Self>) -> Self::Result {
+        Box::pin(Conductor::new(perform, self.context.clone()).run())
+    }
+}
+
+impl Handler<Attempt> for ProviderActor {
+    type Result = ResponseFuture<Result<Answered, AttemptError>>;
+
+    fn handle(&mut self, attempt: Attempt, _: &mut Context<Self>) -> Self::Result {
+        let upstream = self.upstream.clone();
+        Box::pin(async move { upstream.attempt(&attempt).await })
+    }
+}

@@ -1,0 +1,157 @@
+//! How a turn gets its lease. Gate open: an atomic and an `arc_swap` load. Gate closed: it waits at the registry, in order.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Message, Recipient};
+use tokio::sync::oneshot;
+use understudy_messages::clock::{Clock, Instant};
+use understudy_messages::ports::Slot;
+use understudy_messages::registry::{AdmissionState, AdmitError};
+
+use super::generation::{Generation, Held, Published};
+
+/// How long a turn waits at a closed gate, at most.
+pub(crate) const GATE_WAIT: Duration = Duration::from_secs(60);
+/// How many turns may wait at a closed gate.
+const GATE_QUEUE: usize = 100_000;
+
+/// Wait for the closed gate. Asked only when the fast path found it closed.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "Result<Held, AdmitError>")]
+pub struct AdmitTurn;
+
+/// The way in, for every turn.
+#[derive(Clone, Debug)]
+pub struct Admission {
+    published: Arc<Published>,
+    registry: Arc<Slot<Recipient<AdmitTurn>>>,
+    clock: Clock,
+}
+
+impl Admission {
+    /// Admission to whatever `published` holds; `registry` is asked when the gate is closed.
+    pub fn new(published: Arc<Published>, registry: Arc<Slot<Recipient<AdmitTurn>>>, clock: Clock) -> Self {
+        Self {
+            published,
+            registry,
+            clock,
+        }
+    }
+
+    /// How long a turn may wait behind another of its session.
+    pub fn queue_wait(&self) -> Duration {
+        let serving = self.published.load();
+        serving.map_or_else(Duration::default, |serving| {
+            serving.roster.settings().session.queue_wait
+        })
+    }
+
+    /// Admits a turn, waiting at a closed gate until `deadline` or 60 s, whichever comes first.
+    /// **Cancel safety:** a cancelled wait gives up its place.
+    ///
+    /// # Errors
+    /// Why the turn may not run.
+    pub async fn admit(&self, deadline: Instant) -> Result<Held, AdmitError> {
+        if let Some(held) = self.published.load().and_then(Held::enter) {
+            return Ok(held);
+        }
+        let registry = self.registry.get().ok_or(AdmitError::Starting)?;
+        let deadline = deadline.min(self.clock.now() + GATE_WAIT);
+        match self.clock.timeout_at(deadline, registry.send(AdmitTurn)).await {
+            Ok(Ok(admitted)) => admitted,
+            Ok(Err(_registry_gone)) => Err(AdmitError::ShuttingDown),
+            Err(_elapsed) => Err(AdmitError::HeldTooLong),
+        }
+    }
+}
+
+/// Who waits at the gate, and in which state it is. Owned by the registry.
+#[derive(Debug)]
+pub(super) struct Turnstile {
+    state: AdmissionState,
+    waiting: VecDeque<oneshot::Sender<Result<Held, AdmitError>>>,
+    capacity: usize,
+}
+
+impl Default for Turnstile {
+    fn default() -> Self {
+        Self {
+            state: AdmissionState::Starting,
+            waiting: VecDeque::new(),
+            capacity: GATE_QUEUE,
+        }
+    }
+}
+
+impl Turnstile {
+    pub(super) fn state(&self) -> AdmissionState {
+        self.state
+    }
+
+    pub(super) fn waiting(&self) -> usize {
+        self.waiting.iter().filter(|turn| !turn.is_closed()).count()
+    }
+
+    /// A turn asks for the serving generation: now, later or never.
+    pub(super) fn ask(&mut self, serving: Option<&Arc<Generation>>) -> oneshot::Receiver<Result<Held, AdmitError>> {
+        let (answer, answered) = oneshot::channel();
+        match (self.state, serving) {
+            (AdmissionState::Closed, _) => refuse(answer, AdmitError::ShuttingDown),
+            (AdmissionState::Starting, _) | (AdmissionState::Open, None) => refuse(answer, AdmitError::Starting),
+            (AdmissionState::Open, Some(serving)) => let_in(answer, serving),
+            (AdmissionState::Held, _) => {
+                self.waiting.retain(|turn| !turn.is_closed());
+                match self.waiting.len() < self.capacity {
+                    true => self.waiting.push_back(answer),
+                    false => refuse(answer, AdmitError::QueueFull),
+                }
+            }
+        }
+        answered
+    }
+
+    /// Closes the gate of `serving`; turns wait from now on. A gate that was closed for good stays so.
+    pub(super) fn hold(&mut self, serving: &Generation) {
+        if self.state != AdmissionState::Closed {
+            self.state = AdmissionState::Held;
+            serving.gate.close();
+        }
+    }
+
+    /// Opens the gate of `serving`, which may be a new generation: those who waited come first, in order.
+    pub(super) fn open(&mut self, serving: &Arc<Generation>) {
+        if self.state == AdmissionState::Closed {
+            return;
+        }
+        self.state = AdmissionState::Open;
+        serving.gate.reopen();
+        for turn in self.waiting.drain(..) {
+            let_in(turn, serving);
+        }
+    }
+
+    /// Closes the gate for good.
+    pub(super) fn close(&mut self, serving: Option<&Generation>) {
+        self.state = AdmissionState::Closed;
+        if let Some(serving) = serving {
+            serving.gate.close();
+        }
+        for turn in self.waiting.drain(..) {
+            refuse(turn, AdmitError::ShuttingDown);
+        }
+    }
+}
+
+fn let_in(answer: oneshot::Sender<Result<Held, AdmitError>>, serving: &Arc<Generation>) {
+    let admitted = Held::enter(serving.clone()).ok_or(AdmitError::Starting);
+    let _gone_meanwhile = answer.send(admitted);
+}
+
+fn refuse(answer: oneshot::Sender<Result<Held, AdmitError>>, error: AdmitError) {
+    let _gone_meanwhile = answer.send(Err(error));
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,171 @@
+//! Who may answer which request: names resolved to chains, by the settings of one generation. Pure.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use understudy_messages::ids::{ModelRef, Name};
+use understudy_messages::settings::{AgentSettings, Settings};
+use understudy_messages::turn::{Candidate, Cast, FallbackPolicy};
+
+/// Everything that a name in a request may stand for.
+#[derive(Debug)]
+pub struct Roster {
+    settings: Arc<Settings>,
+    providers: HashMap<Name, usize>,
+    listed: HashMap<ModelRef, Arc<Candidate>>,
+    bare: HashMap<Name, Vec<ModelRef>>,
+}
+
+/// A name that stands for nothing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CastError {
+    /// No alias, agent, listed model or open provider has this name.
+    #[error("no such model")]
+    UnknownModel,
+    /// No agent has this name.
+    #[error("no such agent")]
+    UnknownAgent,
+}
+
+impl Roster {
+    /// Resolves every name in the settings.
+    pub fn new(settings: Arc<Settings>) -> Self {
+        let providers: HashMap<Name, usize> = settings
+            .providers
+            .keys()
+            .enumerate()
+            .map(|(place, name)| (name.clone(), place))
+            .collect();
+        let mut roster = Self {
+            providers,
+            listed: HashMap::new(),
+            bare: HashMap::new(),
+            settings: settings.clone(),
+        };
+        for provider in settings.providers.values() {
+            for model in provider.models.iter().flatten() {
+                let reference = ModelRef::new(provider.name.clone(), model.clone());
+                roster.bare.entry(model.clone()).or_default().push(reference.clone());
+                roster.list(&reference);
+            }
+        }
+        let chains = settings.aliases.values().flatten();
+        let agents = settings.agents.iter();
+        let speakers = agents.flat_map(|agent| std::iter::once(&agent.primary).chain(&agent.fallbacks));
+        for model in chains.chain(speakers).chain(settings.models.keys()) {
+            roster.list(model);
+        }
+        roster
+    }
+
+    /// The settings that this roster was made from.
+    pub fn settings(&self) -> &Arc<Settings> {
+        &self.settings
+    }
+
+    /// The agent that speaks: the one named, else the one whose name the model is, else the default.
+    ///
+    /// # Errors
+    /// [`CastError::UnknownAgent`] for a name that configuration does not know.
+    pub fn agent(&self, named: Option<&str>, model: &str) -> Result<&Arc<AgentSettings>, CastError> {
+        let by_name = |name: &str| self.settings.agents.iter().find(|agent| &*agent.name == name);
+        match named {
+            Some(name) => by_name(name).ok_or(CastError::UnknownAgent),
+            None => by_name(model)
+                .or_else(|| self.settings.agents.get(self.settings.default_agent))
+                .ok_or(CastError::UnknownAgent),
+        }
+    }
+
+    /// The chain behind `model` (design §2.1). Duplicates are dropped, the first place is kept.
+    ///
+    /// An alias or an agent's name stands for its chain. A single model goes first, then the default agent's fallbacks and,
+    /// last, its primary.
+    ///
+    /// # Errors
+    /// [`CastError::UnknownModel`] for a name that stands for nothing.
+    pub fn cast(&self, model: &str) -> Result<Cast, CastError> {
+        let chain = self.chain(model).ok_or(CastError::UnknownModel)?;
+        let mut candidates: Vec<Arc<Candidate>> = Vec::with_capacity(chain.len());
+        for model in chain {
+            if candidates.iter().all(|seen| seen.model != model) {
+                candidates.push(self.candidate(&model).ok_or(CastError::UnknownModel)?);
+            }
+        }
+        let policy = match candidates.len() {
+            1 => FallbackPolicy::Strict,
+            _ => FallbackPolicy::Inherited,
+        };
+        Ok(Cast { policy, candidates })
+    }
+
+    /// The names that a client may ask for, in the order in which they are shown: aliases, agents, listed models.
+    pub fn names(&self) -> Vec<(String, String)> {
+        let aliases = self
+            .settings
+            .aliases
+            .keys()
+            .map(|name| (name.to_string(), "understudy".to_owned()));
+        let agents = self.settings.agents.iter();
+        let agents = agents.map(|agent| (agent.name.to_string(), "understudy".to_owned()));
+        let mut listed: Vec<&ModelRef> = self.listed.keys().collect();
+        listed.sort();
+        let listed = listed
+            .into_iter()
+            .map(|model| (model.to_string(), model.provider.to_string()));
+        let mut seen = std::collections::HashSet::new();
+        let names = aliases.chain(agents).chain(listed);
+        names.filter(|(name, _)| seen.insert(name.clone())).collect()
+    }
+
+    fn chain(&self, model: &str) -> Option<Vec<ModelRef>> {
+        if let Some(chain) = self.settings.aliases.get(model) {
+            return Some(chain.clone());
+        }
+        if let Some(agent) = self.settings.agents.iter().find(|agent| &*agent.name == model) {
+            return Some(chain_of(agent).cloned().collect());
+        }
+        let lead = self.single(model)?;
+        let agent = self.settings.agents.get(self.settings.default_agent)?;
+        let rest = agent.fallbacks.iter().chain(std::iter::once(&agent.primary));
+        Some(std::iter::once(lead).chain(rest.cloned()).collect())
+    }
+
+    /// `provider/model`, or a bare name that exactly one provider lists.
+    fn single(&self, model: &str) -> Option<ModelRef> {
+        if let Some([only]) = self.bare.get(model).map(Vec::as_slice) {
+            return Some(only.clone());
+        }
+        let reference = ModelRef::parse(model)?;
+        self.candidate(&reference).map(|_| reference)
+    }
+
+    fn candidate(&self, model: &ModelRef) -> Option<Arc<Candidate>> {
+        if let Some(listed) = self.listed.get(model) {
+            return Some(listed.clone());
+        }
+        let provider = self.settings.providers.get(&model.provider)?;
+        provider.models.is_none().then(|| self.unlisted(model)).flatten()
+    }
+
+    fn unlisted(&self, model: &ModelRef) -> Option<Arc<Candidate>> {
+        Some(Arc::new(Candidate {
+            model: model.clone(),
+            provider: *self.providers.get(&model.provider)?,
+            settings: self.settings.models.get(model).cloned().unwrap_or_default(),
+        }))
+    }
+
+    fn list(&mut self, model: &ModelRef) {
+        if let Some(candidate) = self.unlisted(model) {
+            self.listed.entry(model.clone()).or_insert(candidate);
+        }
+    }
+}
+
+fn chain_of(agent: &AgentSettings) -> impl Iterator<Item = &ModelRef> {
+    std::iter::once(&agent.primary).chain(&agent.fallbacks)
+}
+
+#[cfg(test)]
+mod tests;

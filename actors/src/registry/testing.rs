@@ -1,0 +1,42 @@
+//! Settings that unit tests share.
+
+use std::sync::Arc;
+
+use understudy_messages::ids::{ModelRef, Name};
+use understudy_messages::settings::{AgentSettings, Api, ProviderSettings, Settings};
+
+/// Providers `a` (big, shared), `b` (mid, shared) and `open` (any); alias `fast`; agent `support`.
+pub(crate) fn settings() -> Settings {
+    let provider = |name: &str, models: Option<&[&str]>| {
+        let settings = ProviderSettings {
+            name: name.into(),
+            api: Api::OpenaiChat,
+            base_url: format!("http://{name}.example"),
+            api_keys: Vec::new(),
+            models: models.map(|models| models.iter().map(|model| (*model).into()).collect()),
+        };
+        (Name::from(name), Arc::new(settings))
+    };
+    let model = |text: &str| ModelRef::parse(text).expect("well formed");
+    let agent = AgentSettings {
+        name: "support".into(),
+        primary: model("a/big"),
+        fallbacks: vec![model("b/mid"), model("open/any")],
+        on_broken_stream: Default::default(),
+    };
+    Settings {
+        providers: [
+            provider("a", Some(&["big", "shared"])),
+            provider("b", Some(&["mid", "shared"])),
+            provider("open", None),
+        ]
+        .into(),
+        aliases: [(Name::from("fast"), vec![model("b/mid"), model("a/big")])].into(),
+        models: Default::default(),
+        agents: vec![Arc::new(agent)],
+        default_agent: 0,
+        session: Default::default(),
+        timeouts: Default::default(),
+        limits: Default::default(),
+    }
+}

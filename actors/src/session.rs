@@ -1,0 +1,102 @@
+//! A session: one turn at a time, in the order in which they came.
+//!
+//! The actor exists while it has work; what it must remember in between lives as a compact record in its shard.
+
+mod shard;
+mod turn;
+
+use std::sync::Arc;
+
+use actix::{Actor, AsyncContext, Context, Handler, MessageResult, Recipient};
+use tokio::sync::Semaphore;
+use understudy_messages::clock::Clock;
+use understudy_messages::ids::SessionKey;
+use understudy_messages::ports::SessionPort;
+use understudy_messages::session::{PreparePrompt, Prompt, RunTurn, RunTurnError};
+
+pub use shard::{SessionShardActor, SessionShardSettings};
+
+use self::shard::TurnFinished;
+use self::turn::Turn;
+use crate::registry::Admission;
+use crate::supervision::Tasks;
+use crate::tap::EventTap;
+use crate::telemetry::Telemetry;
+
+/// How many turns of one session may be in work or wait.
+const SESSION_QUEUE: usize = 64;
+
+/// What every session works with.
+#[derive(Clone)]
+pub struct SessionContext {
+    /// The way to a lease.
+    pub admission: Admission,
+    /// The clock.
+    pub clock: Clock,
+    /// Where turns are counted.
+    pub tasks: Tasks,
+    /// Where they are booked.
+    pub telemetry: Arc<Telemetry>,
+    /// Where events go.
+    pub tap: EventTap,
+}
+
+/// One session with work.
+struct SessionActor {
+    key: SessionKey,
+    /// One permit: whoever holds it works, the others wait in order.
+    place: Arc<Semaphore>,
+    queued: Arc<()>,
+    shard: Recipient<TurnFinished>,
+    context: SessionContext,
+}
+
+impl SessionActor {
+    fn new(key: SessionKey, shard: Recipient<TurnFinished>, context: SessionContext) -> Self {
+        Self {
+            key,
+            place: Arc::new(Semaphore::new(1)),
+            queued: Arc::new(()),
+            shard,
+            context,
+        }
+    }
+
+    fn run(&self, run: RunTurn, session: SessionPort) -> Result<(), RunTurnError> {
+        let waiting = self.queued.clone();
+        if Arc::strong_count(&waiting) - 1 > SESSION_QUEUE {
+            return Err(RunTurnError::QueueFull);
+        }
+        let turn = Turn::new(run, session, self.place.clone(), self.context.clone());
+        let (shard, key) = (self.shard.clone(), self.key.clone());
+        self.context.tasks.spawn("turn", async move {
+            let served_by = turn.play().await;
+            drop(waiting);
+            let _shard_gone = shard.send(TurnFinished { key, served_by }).await;
+        });
+        Ok(())
+    }
+}
+
+impl Actor for SessionActor {
+    type Context = Context<Self>;
+}
+
+impl Handler<RunTurn> for SessionActor {
+    type Result = Result<(), RunTurnError>;
+
+    fn handle(&mut self, run: RunTurn, ctx: &mut Context<Self>) -> Self::Result {
+        let prepare = ctx.address().recipient();
+        self.run(run, SessionPort { prepare })
+    }
+}
+
+impl Handler<PreparePrompt> for SessionActor {
+    type Result = MessageResult<PreparePrompt>;
+
+    fn handle(&mut self, ask: PreparePrompt, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(Prompt {
+            body: ask.turn.request.body.clone(),
+        })
+    }
+}

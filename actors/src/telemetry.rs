@@ -1,0 +1,252 @@
+//! Every metric: name, kind, help and buckets. No other file names one.
+//!
+//! The app owns its recorder, so that two apps in one process never share a series. Handles are resolved once, when a
+//! generation is published, and cached in structs; only rare events look a series up by its labels.
+
+mod candidates;
+mod http;
+mod turns;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use metrics::{Counter, Gauge, Histogram, Key, KeyName, Label, Level, Metadata, Recorder};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use understudy_messages::settings::Settings;
+
+pub use candidates::{CandidateMetrics, Candidates};
+pub use http::{HttpMetrics, ROUTES, Route};
+pub use turns::{AgentMetrics, QueueCause, ServedBy, StreamEnd, TurnMetrics, TurnResult};
+
+/// What kind of series a metric has.
+#[derive(Clone, Copy, Debug)]
+pub enum Kind {
+    /// Only grows.
+    Counter,
+    /// Goes up and down.
+    Gauge,
+    /// Counts observations in these buckets.
+    Histogram(&'static [f64]),
+}
+
+/// One row of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Metric {
+    /// The full name, as scraped.
+    pub name: &'static str,
+    /// The kind of series.
+    pub kind: Kind,
+    /// What it means, in one line.
+    pub help: &'static str,
+}
+
+/// Durations of turns and upstream calls: the semantic conventions' set and two more, since calls over 82 s exist.
+const DURATION: &[f64] = &[
+    0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 163.84, 327.68,
+];
+/// Chunk times: the semantic conventions' set.
+const CHUNK: &[f64] = &[
+    0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92,
+];
+/// Time to the first token, as callers see it.
+const FIRST_TOKEN: &[f64] = &[
+    0.001, 0.005, 0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 15.0, 20.0, 30.0, 45.0,
+    60.0,
+];
+/// Our own work and waits.
+const INTERNAL: &[f64] = &[
+    0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0,
+];
+/// Token counts: powers of four.
+const TOKENS: &[f64] = &[
+    1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0,
+    67108864.0,
+];
+/// Upstream calls of one turn.
+const ATTEMPTS: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 13.0];
+
+macro_rules! table {
+    ($($id:ident = $name:literal, $kind:expr, $help:literal;)*) => {
+        $(pub(crate) const $id: Metric = Metric { name: $name, kind: $kind, help: $help };)*
+        /// Every metric that the gateway exports.
+        pub const METRICS: &[Metric] = &[$($id),*];
+    };
+}
+
+table! {
+    OPERATION_DURATION = "gen_ai_client_operation_duration_seconds", Kind::Histogram(DURATION), "One upstream attempt, from send to the last byte or the error";
+    FIRST_CHUNK = "gen_ai_client_operation_time_to_first_chunk_seconds", Kind::Histogram(CHUNK), "From send to the first content of a streaming attempt";
+    TOKEN_USAGE = "gen_ai_client_token_usage", Kind::Histogram(TOKENS), "Tokens of one attempt as the provider reported them";
+    SERVER_FIRST_TOKEN = "gen_ai_server_time_to_first_token_seconds", Kind::Histogram(FIRST_TOKEN), "From the request to the first content byte for the caller, failed attempts included";
+    TOKENS_TOTAL = "understudy_tokens_total", Kind::Counter, "Tokens as reported; cache kinds are part of input, reasoning of output";
+    HTTP_REQUESTS = "understudy_http_requests_total", Kind::Counter, "Requests answered on the API and admin listeners";
+    HTTP_DURATION = "understudy_http_request_duration_seconds", Kind::Histogram(DURATION), "From the request's head to the response's last byte";
+    HTTP_IN_FLIGHT = "understudy_http_requests_in_flight", Kind::Gauge, "Open requests, streams included";
+    TURNS = "understudy_turns_total", Kind::Counter, "Turns that ended; outcome ok with served_by fallback is a rescued turn";
+    TURNS_IN_FLIGHT = "understudy_turns_in_flight", Kind::Gauge, "Turns between acceptance and end, those that wait included";
+    TURN_DURATION = "understudy_turn_duration_seconds", Kind::Histogram(DURATION), "From the request to the turn's end";
+    TURN_QUEUE = "understudy_turn_queue_seconds", Kind::Histogram(INTERNAL), "Time a turn waited before work began";
+    OVERHEAD = "understudy_gateway_overhead_seconds", Kind::Histogram(INTERNAL), "A turn's time that was not spent waiting for a provider or a queue";
+    ATTEMPTS_TOTAL = "understudy_model_attempts_total", Kind::Counter, "Upstream calls";
+    TURN_ATTEMPTS = "understudy_turn_attempts", Kind::Histogram(ATTEMPTS), "Upstream calls of one turn";
+    FAILOVER = "understudy_failover_total", Kind::Counter, "Failed attempts and what was done about them; to is none when the client was told";
+    FAILOVER_DELAY = "understudy_failover_delay_seconds", Kind::Histogram(DURATION), "From a turn's first failure to the first byte of the successor's answer";
+    STREAMS = "understudy_streams_total", Kind::Counter, "Streams by how they ended for the client";
+    PARSE_FAULTS = "understudy_stream_parse_faults_total", Kind::Counter, "Frames that could not be read and were left out";
+    RESTARTS = "understudy_actor_restarts_total", Kind::Counter, "Actors that died and were started again";
+    EVENTS_DROPPED = "understudy_event_stream_dropped_total", Kind::Counter, "Events that a slow reader of the event tap missed";
+    GENERATION = "understudy_registry_generation", Kind::Gauge, "The number of the serving generation";
+    BUILD_INFO = "understudy_build_info", Kind::Gauge, "1; the labels tell which build runs";
+}
+
+/// The label value of everything that configuration does not list.
+pub const OTHER: &str = "other";
+/// The label value where there is nothing to name.
+pub const NONE: &str = "none";
+
+static METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, Some(module_path!()));
+
+/// The app's own recorder and its cached handles. One per app, shared by all arbiters.
+pub struct Telemetry {
+    series: Series,
+    scrape: PrometheusHandle,
+    candidates: ArcSwap<Candidates>,
+    turns: ArcSwap<TurnMetrics>,
+    http: HttpMetrics,
+}
+
+/// Resolves series on the app's recorder.
+pub(crate) struct Series(PrometheusRecorder);
+
+impl Series {
+    pub(crate) fn counter(&self, metric: &Metric, labels: &[(&'static str, &str)]) -> Counter {
+        self.0.register_counter(&key(metric, labels), &METADATA)
+    }
+
+    pub(crate) fn gauge(&self, metric: &Metric, labels: &[(&'static str, &str)]) -> Gauge {
+        self.0.register_gauge(&key(metric, labels), &METADATA)
+    }
+
+    pub(crate) fn histogram(&self, metric: &Metric, labels: &[(&'static str, &str)]) -> Histogram {
+        self.0.register_histogram(&key(metric, labels), &METADATA)
+    }
+
+    /// A counter that is in the scrape from now on, at zero.
+    pub(crate) fn touched(&self, metric: &Metric, labels: &[(&'static str, &str)]) -> Counter {
+        let counter = self.counter(metric, labels);
+        counter.increment(0);
+        counter
+    }
+}
+
+fn key(metric: &Metric, labels: &[(&'static str, &str)]) -> Key {
+    let labels: Vec<Label> = labels
+        .iter()
+        .map(|(name, value)| Label::new(*name, (*value).to_owned()))
+        .collect();
+    Key::from_parts(metric.name, labels)
+}
+
+impl Telemetry {
+    /// A recorder of its own, with every metric described.
+    ///
+    /// # Errors
+    /// When the table holds a histogram without buckets.
+    pub fn new() -> Result<Arc<Self>, metrics_exporter_prometheus::BuildError> {
+        let mut builder = PrometheusBuilder::new();
+        for metric in METRICS {
+            if let Kind::Histogram(buckets) = metric.kind {
+                builder = builder.set_buckets_for_metric(Matcher::Full(metric.name.to_owned()), buckets)?;
+            }
+        }
+        let recorder = builder.build_recorder();
+        METRICS.iter().for_each(|metric| describe(&recorder, metric));
+        let scrape = recorder.handle();
+        let series = Series(recorder);
+        series
+            .gauge(
+                &BUILD_INFO,
+                &[("version", env!("CARGO_PKG_VERSION")), ("revision", revision())],
+            )
+            .set(1.0);
+        for actor in crate::supervision::ActorKind::ALL {
+            let _in_the_scrape = series.touched(&RESTARTS, &[("actor", actor.as_label())]);
+        }
+        let _in_the_scrape = series.touched(&EVENTS_DROPPED, &[("sink", "log")]);
+        Ok(Arc::new(Self {
+            candidates: ArcSwap::from_pointee(Candidates::default()),
+            turns: ArcSwap::from_pointee(TurnMetrics::new(&series, &[])),
+            http: HttpMetrics::new(&series),
+            series,
+            scrape,
+        }))
+    }
+
+    /// Resolves the handles of a generation that is about to serve, and touches every series it can produce.
+    pub fn install(&self, settings: &Settings) {
+        self.candidates.store(Arc::new(Candidates::new(&self.series, settings)));
+        let agents: Vec<_> = settings.agents.iter().map(|agent| agent.name.clone()).collect();
+        self.turns.store(Arc::new(TurnMetrics::new(&self.series, &agents)));
+    }
+
+    /// Handles by candidate.
+    pub fn candidates(&self) -> arc_swap::Guard<Arc<Candidates>> {
+        self.candidates.load()
+    }
+
+    /// Handles by agent, and those of all turns together.
+    pub fn turns(&self) -> arc_swap::Guard<Arc<TurnMetrics>> {
+        self.turns.load()
+    }
+
+    /// Handles by route.
+    pub fn http(&self) -> &HttpMetrics {
+        &self.http
+    }
+
+    /// Tells which generation serves.
+    pub fn generation(&self, number: u64) {
+        #[expect(clippy::cast_precision_loss, reason = "a generation number stays far below 2^52")]
+        self.series.gauge(&GENERATION, &[]).set(number as f64);
+    }
+
+    /// An actor died and was started again.
+    pub fn restarted(&self, actor: crate::supervision::ActorKind) {
+        self.series
+            .counter(&RESTARTS, &[("actor", actor.as_label())])
+            .increment(1);
+    }
+
+    /// A reader of the event tap was too slow for `events` events.
+    pub fn events_dropped(&self, sink: &'static str, events: u64) {
+        self.series
+            .counter(&EVENTS_DROPPED, &[("sink", sink)])
+            .increment(events);
+    }
+
+    /// Moves recorded samples into their buckets; to be called every few seconds, off the arbiters.
+    pub fn upkeep(&self) {
+        self.scrape.run_upkeep();
+    }
+
+    /// The scrape, in the Prometheus text format. Not for an arbiter: it takes milliseconds.
+    pub fn render(&self) -> String {
+        self.scrape.render()
+    }
+}
+
+fn describe(recorder: &PrometheusRecorder, metric: &Metric) {
+    let name = KeyName::from_const_str(metric.name);
+    match metric.kind {
+        Kind::Counter => recorder.describe_counter(name, None, metric.help.into()),
+        Kind::Gauge => recorder.describe_gauge(name, None, metric.help.into()),
+        Kind::Histogram(_) => recorder.describe_histogram(name, None, metric.help.into()),
+    }
+}
+
+fn revision() -> &'static str {
+    option_env!("UNDERSTUDY_REVISION").unwrap_or("unknown")
+}
+
+#[cfg(test)]
+mod tests;

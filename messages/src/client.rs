@@ -1,0 +1,130 @@
+//! The one bounded channel on which an answer travels to the client.
+//!
+//! It comes with [`RunTurn`](crate::session::RunTurn) and never passes through a mailbox. Conductor and attempt share it
+//! together with a [`Progress`] record, so that an attempt that is lost leaves both behind. A full channel stops the
+//! reading upstream; a client that left makes every send fail.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use bytes::Bytes;
+use tokio::sync::mpsc;
+
+use crate::answer::Progress;
+use crate::ids::ModelRef;
+use crate::terminal::TurnFailure;
+
+/// How many frames may wait for a slow client.
+pub const CLIENT_FRAMES: usize = 16;
+
+/// What a client receives, in this order: `Head Data* End`, `Head Data* Failed`, or `Failed` alone.
+#[derive(Debug)]
+pub enum ClientFrame {
+    /// The answer begins.
+    Head(AnswerHead),
+    /// Bytes of the answer, in the client's wire format.
+    Data(Bytes),
+    /// The answer is whole. A stream closes with `last`, the provider's own closing frame, or else with the format's.
+    End {
+        /// The closing frame as the provider sent it.
+        last: Option<Bytes>,
+    },
+    /// The turn ended without a whole answer. Before a head it is the whole response, after it an error ending.
+    Failed(TurnFailure),
+}
+
+/// What the response head says.
+#[derive(Clone, Debug)]
+pub struct AnswerHead {
+    /// Who answers.
+    pub served_by: ModelRef,
+    /// The number of attempts made so far, this one included.
+    pub attempts: u32,
+    /// Whether the body is an event stream.
+    pub streaming: bool,
+    /// The provider's headers that may pass, names in lower case.
+    pub headers: Vec<(Bytes, Bytes)>,
+}
+
+/// The client is no longer there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the client left")]
+pub struct ClientGone;
+
+/// The sending side: shared by the conductor and its attempts.
+#[derive(Clone, Debug)]
+pub struct ClientChannel {
+    frames: mpsc::Sender<ClientFrame>,
+    progress: Arc<AtomicU8>,
+}
+
+impl ClientChannel {
+    /// A channel and the receiver that the HTTP side reads.
+    pub fn open() -> (Self, mpsc::Receiver<ClientFrame>) {
+        let (frames, receiver) = mpsc::channel(CLIENT_FRAMES);
+        let progress = Arc::new(AtomicU8::new(Progress::Nothing as u8));
+        (Self { frames, progress }, receiver)
+    }
+
+    /// Sends one frame, waiting while the client is slow. **Cancel safety:** a cancelled send sends nothing.
+    ///
+    /// # Errors
+    /// [`ClientGone`] when nobody will read it.
+    pub async fn send(&self, frame: ClientFrame) -> Result<(), ClientGone> {
+        self.frames.send(frame).await.map_err(|_| ClientGone)
+    }
+
+    /// Notes that the client has seen this much. Never goes back.
+    pub fn note(&self, progress: Progress) {
+        self.progress.fetch_max(progress as u8, Ordering::AcqRel);
+    }
+
+    /// What the client has seen so far.
+    pub fn progress(&self) -> Progress {
+        match self.progress.load(Ordering::Acquire) {
+            0 => Progress::Nothing,
+            1 => Progress::Head,
+            2 => Progress::Reasoning,
+            3 => Progress::Content,
+            4.. => Progress::ToolCall,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn sending_to_a_client_that_left_says_so() {
+        let (channel, receiver) = ClientChannel::open();
+        drop(receiver);
+        assert_eq!(channel.send(ClientFrame::End { last: None }).await, Err(ClientGone));
+    }
+
+    #[tokio::test]
+    async fn a_slow_client_holds_back_the_sender_after_sixteen_frames() {
+        let (channel, _receiver) = ClientChannel::open();
+        for _ in 0..CLIENT_FRAMES {
+            channel.send(ClientFrame::Data(Bytes::new())).await.expect("fits");
+        }
+        let next = channel.send(ClientFrame::Data(Bytes::new()));
+        assert!(futures_pending(next).await, "the seventeenth frame must wait");
+    }
+
+    #[test]
+    fn progress_never_goes_back() {
+        let (channel, _receiver) = ClientChannel::open();
+        channel.note(Progress::Content);
+        channel.note(Progress::Head);
+        assert_eq!(channel.progress(), Progress::Content);
+    }
+
+    async fn futures_pending(future: impl Future) -> bool {
+        tokio::select! {
+            biased;
+            _ = future => false,
+            () = std::future::ready(()) => true,
+        }
+    }
+}

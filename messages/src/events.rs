@@ -1,0 +1,121 @@
+//! What has happened: facts that metrics, logs, tests and later hooks derive from.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use crate::answer::Usage;
+use crate::failure::{Cut, Reason};
+use crate::ids::{GenerationId, ModelRef, Name, SessionKey, TurnId};
+use crate::turn::{AttemptRecord, TurnOutcome};
+
+/// One fact, as the event tap carries it.
+#[derive(Clone, Debug, Serialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// A failed attempt was answered with a step.
+    FailoverDecided(FailoverDecided),
+    /// A turn ended.
+    TurnEnded(TurnEnded),
+    /// A generation serves from now on.
+    GenerationPublished {
+        /// Its number.
+        generation: GenerationId,
+    },
+}
+
+/// What is done about a failed attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Decision {
+    /// The same model and credential again.
+    RetrySame,
+    /// The same model with another credential.
+    RotateCredential,
+    /// The next usable candidate.
+    FallbackModel,
+    /// The client is told.
+    SurfaceError,
+}
+
+impl Decision {
+    /// Every decision.
+    pub const ALL: [Self; 4] = [
+        Self::RetrySame,
+        Self::RotateCredential,
+        Self::FallbackModel,
+        Self::SurfaceError,
+    ];
+
+    /// The wire and label spelling.
+    pub const fn as_label(self) -> &'static str {
+        match self {
+            Self::RetrySame => "retry_same",
+            Self::RotateCredential => "rotate_credential",
+            Self::FallbackModel => "fallback_model",
+            Self::SurfaceError => "surface_error",
+        }
+    }
+}
+
+/// A failed attempt and what is done about it. One per failure, whatever the decision.
+#[derive(Clone, Debug, Serialize)]
+pub struct FailoverDecided {
+    /// The turn.
+    pub turn: TurnId,
+    /// Its agent.
+    pub agent: Name,
+    /// Who failed.
+    pub from: ModelRef,
+    /// Who is asked next; `None` when the client is told.
+    pub to: Option<ModelRef>,
+    /// Why.
+    pub reason: Reason,
+    /// The provider's status, if it sent one.
+    pub status: Option<u16>,
+    /// How the exchange ended.
+    pub cut: Cut,
+    /// What is done.
+    pub decision: Decision,
+    /// The failed candidate's place in the cast, from 0.
+    pub position: usize,
+    /// The length of the cast.
+    pub candidates: usize,
+}
+
+/// A turn ended. Exactly one per admitted turn.
+#[derive(Clone, Debug, Serialize)]
+pub struct TurnEnded {
+    /// The turn.
+    pub turn: TurnId,
+    /// Its session.
+    #[serde(serialize_with = "session_key")]
+    pub session: SessionKey,
+    /// Its agent.
+    pub agent: Name,
+    /// The generation that served it.
+    pub generation: GenerationId,
+    /// How it ended.
+    #[serde(flatten)]
+    pub outcome: TurnOutcome,
+    /// Who answered.
+    pub served_by: Option<ModelRef>,
+    /// Every upstream call, in order.
+    pub attempts: Vec<AttemptRecord>,
+    /// Tokens of the answer.
+    pub usage: Option<Usage>,
+    /// From the request's last byte to the end.
+    #[serde(skip)]
+    pub duration: Duration,
+}
+
+/// The shared form in which events travel.
+pub type SharedEvent = Arc<Event>;
+
+fn session_key<S: serde::Serializer>(key: &SessionKey, serializer: S) -> Result<S::Ok, S::Error> {
+    match key.key() {
+        Some(key) => serializer.serialize_some(&**key),
+        None => serializer.serialize_none(),
+    }
+}

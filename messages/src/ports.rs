@@ -1,0 +1,70 @@
+//! Who may be told what: typed handles, one struct per role, given at construction.
+
+use std::sync::Arc;
+
+use actix::Recipient;
+use arc_swap::ArcSwapOption;
+
+use crate::provider::{Attempt, Perform};
+use crate::registry::{CloseAdmission, GetRegistryStatus, HoldAdmission, RegisterShard, ReopenAdmission};
+use crate::session::{PreparePrompt, RunTurn};
+
+/// The place of a port whose actor may be started again: readers always find the newest one.
+#[derive(Debug)]
+pub struct Slot<P>(ArcSwapOption<P>);
+
+impl<P> Default for Slot<P> {
+    fn default() -> Self {
+        Self(ArcSwapOption::empty())
+    }
+}
+
+impl<P> Slot<P> {
+    /// Puts a port in the place of the one before.
+    pub fn set(&self, port: P) {
+        self.0.store(Some(Arc::new(port)));
+    }
+
+    /// The newest port; `None` before the first.
+    pub fn get(&self) -> Option<Arc<P>> {
+        self.0.load_full()
+    }
+}
+
+/// A session shard, as the HTTP side sees it.
+#[derive(Clone, Debug)]
+pub struct ShardPort {
+    /// Runs a turn.
+    pub run: Recipient<RunTurn>,
+}
+
+/// A session, as the conductor of its turn sees it.
+#[derive(Clone, Debug)]
+pub struct SessionPort {
+    /// Prepares the prompt of one candidate.
+    pub prepare: Recipient<PreparePrompt>,
+}
+
+/// A provider on one arbiter.
+#[derive(Clone, Debug)]
+pub struct ProviderPort {
+    /// Conducts a turn.
+    pub perform: Recipient<Perform>,
+    /// Makes one attempt.
+    pub attempt: Recipient<Attempt>,
+}
+
+/// The registry.
+#[derive(Clone, Debug)]
+pub struct RegistryPort {
+    /// Lists a session arbiter.
+    pub register: Recipient<RegisterShard>,
+    /// Holds admission.
+    pub hold: Recipient<HoldAdmission>,
+    /// Opens the gate again.
+    pub reopen: Recipient<ReopenAdmission>,
+    /// Closes the gate for good.
+    pub close: Recipient<CloseAdmission>,
+    /// Tells what the registry is doing.
+    pub status: Recipient<GetRegistryStatus>,
+}

@@ -1,0 +1,83 @@
+//! What is said to a provider.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::Message;
+use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
+
+use crate::answer::{Finish, Usage};
+use crate::failure::Failure;
+use crate::session::Prompt;
+use crate::turn::{Candidate, Cast, Performance, TurnContext};
+
+/// Conduct a turn through its cast until it has ended, and write the ending.
+#[derive(Debug, Message)]
+#[rtype(result = "Performance")]
+pub struct Perform {
+    /// The turn.
+    pub turn: Arc<TurnContext>,
+    /// Who may answer.
+    pub cast: Cast,
+}
+
+/// Ask one candidate once.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<Answered, AttemptError>")]
+pub struct Attempt {
+    /// The turn.
+    pub turn: Arc<TurnContext>,
+    /// Who is asked.
+    pub candidate: Arc<Candidate>,
+    /// What it is asked.
+    pub prompt: Prompt,
+    /// The number of this attempt in its turn, from 1.
+    pub number: u32,
+    /// Whether a later candidate could still answer.
+    pub successor: bool,
+    /// Ends this attempt alone; a child of the turn's cancellation.
+    pub cancel: CancellationToken,
+}
+
+/// The time limits of one attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AttemptLimits {
+    /// To the first content of a stream.
+    pub first_content: Duration,
+    /// Between two pieces of content.
+    pub idle: Duration,
+    /// For a whole non-streaming answer.
+    pub whole: Duration,
+}
+
+/// A whole answer was delivered, but for its closing frame.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answered {
+    /// Why the model stopped, if it said.
+    pub finish: Option<Finish>,
+    /// Tokens, if they were reported.
+    pub usage: Option<Usage>,
+    /// From send to the first content; only for streams.
+    pub first_content: Option<Duration>,
+    /// The stream's closing frame as the provider sent it.
+    pub last: Option<Bytes>,
+    /// Frames that could not be read and were left out.
+    pub malformed: u32,
+}
+
+/// An attempt that did not end as an answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AttemptError {
+    /// The provider failed.
+    #[error("{failure}")]
+    Failed {
+        /// How.
+        failure: Failure,
+        /// Frames that could not be read and were left out.
+        malformed: u32,
+    },
+    /// The turn was cancelled, or its client left.
+    #[error("cancelled")]
+    Cancelled,
+}

@@ -1,0 +1,94 @@
+//! What is said to the registry.
+
+use std::sync::Arc;
+
+use actix::Message;
+
+use crate::ids::{GenerationId, ShardIndex};
+use crate::ports::{ProviderPort, ShardPort, Slot};
+
+/// A session arbiter is up. The reply tells its place; a restarted arbiter takes the place of the one that is gone.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<ShardIndex, RegisterShardError>")]
+pub struct RegisterShard {
+    /// Its shard.
+    pub shard: Arc<Slot<ShardPort>>,
+    /// Its provider actors, by provider index.
+    pub providers: Arc<[Slot<ProviderPort>]>,
+}
+
+/// A shard that finds no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RegisterShardError {
+    /// As many arbiters as were announced are up already.
+    #[error("all shards are listed already")]
+    Complete,
+}
+
+/// A turn that was not admitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AdmitError {
+    /// Nothing has been published yet.
+    #[error("the gateway is starting")]
+    Starting,
+    /// The gateway is going away.
+    #[error("the gateway is shutting down")]
+    ShuttingDown,
+    /// The gate did not open in time.
+    #[error("admission was held for too long")]
+    HeldTooLong,
+    /// Too many turns wait at the gate.
+    #[error("too many turns wait for admission")]
+    QueueFull,
+}
+
+/// Close the gate and let turns wait at it, in order.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct HoldAdmission;
+
+/// Open the gate again: those who waited come first.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct ReopenAdmission;
+
+/// Close the gate for good: those who wait and those who come are refused.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "()")]
+pub struct CloseAdmission;
+
+/// What the registry is doing.
+#[derive(Clone, Copy, Debug, Message)]
+#[rtype(result = "RegistryStatus")]
+pub struct GetRegistryStatus;
+
+/// The answer to [`GetRegistryStatus`].
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct RegistryStatus {
+    /// The serving generation; `None` before the first.
+    pub generation: Option<GenerationId>,
+    /// Turns that hold it.
+    pub leases: u64,
+    /// The gate.
+    pub admission: AdmissionState,
+    /// Turns that wait at the gate.
+    pub waiting: usize,
+    /// Session arbiters that are listed.
+    pub shards: usize,
+    /// Session arbiters that are expected.
+    pub shards_expected: usize,
+}
+
+/// The gate's state.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AdmissionState {
+    /// No generation yet.
+    Starting,
+    /// Turns pass.
+    Open,
+    /// Turns wait.
+    Held,
+    /// Turns are refused.
+    Closed,
+}

@@ -1,0 +1,64 @@
+//! What is said to a session and its shard.
+
+use std::sync::Arc;
+
+use actix::Message;
+use bytes::Bytes;
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::cancel::TurnCancel;
+use crate::client::ClientChannel;
+use crate::clock::Instant;
+use crate::ids::ShardIndex;
+use crate::turn::{Candidate, TurnContext, TurnRequest};
+
+/// Run one turn of a session. Accepted means: exactly one ending will come through `client`.
+#[derive(Debug, Message)]
+#[rtype(result = "Result<(), RunTurnError>")]
+pub struct RunTurn {
+    /// What was asked.
+    pub request: Arc<TurnRequest>,
+    /// Where the answer goes.
+    pub client: ClientChannel,
+    /// What ends the turn from outside.
+    pub cancel: TurnCancel,
+    /// The arbiter of the connection, where attempts run.
+    pub home: ShardIndex,
+    /// When the request had been read.
+    pub received: Instant,
+    /// The deadline that the caller set.
+    pub deadline: Option<Instant>,
+    /// The turn's place among those in flight; freed at its end.
+    pub permit: OwnedSemaphorePermit,
+}
+
+/// A turn that was not accepted. Nothing was sent to the client.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RunTurnError {
+    /// Too many turns of this session wait already.
+    #[error("the session's queue is full")]
+    QueueFull,
+    /// The gateway remembers as many sessions as it may.
+    #[error("too many sessions")]
+    TooManySessions,
+    /// The session's actor died before it took the turn.
+    #[error("the session was lost")]
+    Lost,
+}
+
+/// Ask the session for the prompt of the candidate that is about to speak.
+#[derive(Debug, Message)]
+#[rtype(result = "Prompt")]
+pub struct PreparePrompt {
+    /// The turn.
+    pub turn: Arc<TurnContext>,
+    /// Who is about to speak.
+    pub candidate: Arc<Candidate>,
+}
+
+/// The conversation for one candidate: the client's body, untouched but for what the wire format must change.
+#[derive(Clone, Debug)]
+pub struct Prompt {
+    /// The body as the client sent it.
+    pub body: Bytes,
+}

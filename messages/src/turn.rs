@@ -1,0 +1,165 @@
+//! One turn: what was asked, who may answer, what came of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use crate::answer::Usage;
+use crate::cancel::TurnCancel;
+use crate::client::ClientChannel;
+use crate::clock::Instant;
+use crate::failure::{CancelCause, Cut, Reason};
+use crate::ids::{ModelRef, Name, SessionKey, TurnId};
+use crate::lease::TurnLease;
+use crate::ports::{ProviderPort, SessionPort, Slot};
+use crate::request::RequestFacts;
+use crate::settings::{AgentSettings, ModelSettings, Timeouts};
+
+/// What the client asked, as it came. Immutable; everyone who works on the turn shares it.
+#[derive(Debug)]
+pub struct TurnRequest {
+    /// The turn's id.
+    pub id: TurnId,
+    /// The id that the client sees in `x-request-id`.
+    pub request_id: Name,
+    /// Whose conversation it belongs to.
+    pub session: SessionKey,
+    /// The agent that the request names.
+    pub agent: Option<Name>,
+    /// The body's bytes.
+    pub body: Bytes,
+    /// What one scan of the body found.
+    pub facts: RequestFacts,
+    /// Request headers that may pass to a provider, names in lower case.
+    pub headers: Vec<(Bytes, Bytes)>,
+}
+
+/// One model that may answer the turn.
+#[derive(Clone, Debug)]
+pub struct Candidate {
+    /// Which model.
+    pub model: ModelRef,
+    /// Its provider's place in the generation's tables.
+    pub provider: usize,
+    /// What is known of it.
+    pub settings: ModelSettings,
+}
+
+/// Whether and where a turn may move on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FallbackPolicy {
+    /// The configured chain.
+    Inherited,
+    /// One model or none.
+    Strict,
+    /// The list that came with the request.
+    List,
+}
+
+/// The chain of candidates of one turn, in the order in which they are asked. Never empty.
+#[derive(Clone, Debug)]
+pub struct Cast {
+    /// Where the chain came from.
+    pub policy: FallbackPolicy,
+    /// The candidates; the first is the lead.
+    pub candidates: Vec<Arc<Candidate>>,
+}
+
+/// What everyone who works on a running turn holds. Dropping the last one drops the lease.
+#[derive(Debug)]
+pub struct TurnContext {
+    /// What was asked.
+    pub request: Arc<TurnRequest>,
+    /// Where the answer goes.
+    pub client: ClientChannel,
+    /// What ends the turn from outside.
+    pub cancel: TurnCancel,
+    /// When the request had been read.
+    pub received: Instant,
+    /// The generation that serves it.
+    pub lease: TurnLease,
+    /// The agent that speaks.
+    pub agent: Arc<AgentSettings>,
+    /// The time limits of its attempts.
+    pub timeouts: Timeouts,
+    /// The session that owns it.
+    pub session: SessionPort,
+    /// The provider actors of the connection's arbiter, by provider index.
+    pub providers: Arc<[Slot<ProviderPort>]>,
+}
+
+/// How one upstream call ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum AttemptOutcome {
+    /// It answered.
+    Ok,
+    /// It failed.
+    Error {
+        /// What was wrong.
+        reason: Reason,
+        /// The provider's status, if it sent one.
+        status: Option<u16>,
+        /// How the exchange ended.
+        cut: Cut,
+    },
+    /// The turn was cancelled meanwhile.
+    Cancelled,
+}
+
+/// One upstream call of a turn.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct AttemptRecord {
+    /// Who was asked.
+    pub model: ModelRef,
+    /// How it ended.
+    #[serde(flatten)]
+    pub outcome: AttemptOutcome,
+    /// From send to last byte or error.
+    #[serde(serialize_with = "as_millis")]
+    pub duration: Duration,
+}
+
+/// How a turn ended. One per admitted turn.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub enum TurnOutcome {
+    /// The client got a whole answer.
+    Completed,
+    /// No candidate could answer, or a stream broke.
+    Failed {
+        /// The cause that is named to the client.
+        reason: Reason,
+        /// Whether part of an answer had been delivered.
+        after_content: bool,
+    },
+    /// Ended from outside.
+    Cancelled {
+        /// By whom.
+        cause: CancelCause,
+    },
+    /// A guard refused it.
+    Blocked,
+}
+
+/// What the conductor reports to the session.
+#[derive(Clone, Debug)]
+pub struct Performance {
+    /// How it ended.
+    pub outcome: TurnOutcome,
+    /// Every upstream call, in order.
+    pub attempts: Vec<AttemptRecord>,
+    /// Who answered, and at which place of the cast.
+    pub served_by: Option<(usize, ModelRef)>,
+    /// Tokens of the answer.
+    pub usage: Option<Usage>,
+    /// Time spent waiting for providers.
+    pub upstream: Duration,
+}
+
+fn as_millis<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
