@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use actix::{Actor, AsyncContext, Context, Handler, MessageResult, Recipient};
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
 use understudy_messages::ids::SessionKey;
 use understudy_messages::ports::SessionPort;
@@ -39,6 +40,8 @@ pub struct SessionContext {
     pub telemetry: Arc<Telemetry>,
     /// Where events go.
     pub tap: EventTap,
+    /// Ends the turns that a shutdown does not wait for any longer.
+    pub abort: CancellationToken,
 }
 
 /// One session with work.

@@ -162,15 +162,11 @@ impl Turn {
             cast,
         });
         tokio::pin!(perform);
-        let deadline = self.deadline(turn.timeouts.turn);
         let performed = tokio::select! {
             biased;
             performed = &mut perform => performed.ok(),
-            () = self.context.clock.sleep_until(deadline) => {
-                turn.cancel.cancel(match self.run.deadline == Some(deadline) {
-                    true => CancelCause::CallerDeadline,
-                    false => CancelCause::RunBudget,
-                });
+            cause = self.out_of_time(turn.timeouts.turn) => {
+                turn.cancel.cancel(cause);
                 let grace = self.context.clock.now() + ENDING_GRACE;
                 self.context.clock.timeout_at(grace, perform).await.ok().and_then(Result::ok)
             }
@@ -178,6 +174,18 @@ impl Turn {
         match performed {
             Some(performance) => performance,
             None => self.conductor_lost(turn).await,
+        }
+    }
+
+    /// Waits for what ends the turn from our side: the caller's deadline, the turn's budget, a shutdown.
+    async fn out_of_time(&self, budget: Duration) -> CancelCause {
+        let deadline = self.deadline(budget);
+        tokio::select! {
+            () = self.context.abort.cancelled() => CancelCause::Shutdown,
+            () = self.context.clock.sleep_until(deadline) => match self.run.deadline == Some(deadline) {
+                true => CancelCause::CallerDeadline,
+                false => CancelCause::RunBudget,
+            },
         }
     }
 

@@ -1,0 +1,260 @@
+//! The app: config → build → serve → drain.
+//!
+//! actix-web's workers are the session arbiters: each starts its shard, its provider actors and its HTTP client, and the
+//! app is up when the registry has listed them all. The registry lives on an arbiter of its own.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::Arbiter;
+use actix_web::dev::{Server, ServerHandle};
+use actix_web::{HttpServer, web};
+use anyhow::Context;
+use tokio::sync::{Semaphore, oneshot};
+use tokio_util::sync::CancellationToken;
+use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
+use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
+use understudy_actors::tap::EventTap;
+use understudy_actors::telemetry::Telemetry;
+use understudy_messages::clock::Clock;
+use understudy_messages::ports::{RegistryPort, Slot};
+use understudy_messages::registry::CloseAdmission;
+
+use crate::arbiter::SessionArbiter;
+use crate::config::ServerConfig;
+use crate::http;
+
+/// How often recorded samples are moved into their buckets.
+const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+
+/// Everything that the arbiters of one app share.
+pub struct Shared {
+    /// What the app was configured with.
+    pub(crate) config: ServerConfig,
+    /// The one source of time.
+    pub(crate) clock: Clock,
+    /// Tasks and restarts.
+    pub(crate) supervision: Supervision,
+    /// The serving generation.
+    pub(crate) published: Arc<Published>,
+    /// The registry, wherever it lives now.
+    pub(crate) registry: Arc<Slot<RegistryPort>>,
+    /// The way to a lease.
+    pub(crate) admission: Admission,
+    /// Where events go.
+    pub(crate) tap: EventTap,
+    /// Turns that may still come.
+    pub(crate) in_flight: Arc<Semaphore>,
+    /// Ends the turns that a shutdown does not wait for any longer.
+    pub(crate) abort: CancellationToken,
+    /// When the app started, in seconds since 1970.
+    pub(crate) started: u64,
+}
+
+/// How an app runs, beside its configuration.
+#[derive(Clone, Debug)]
+pub struct AppOptions {
+    /// The one source of time.
+    pub clock: Clock,
+    /// The number of session arbiters.
+    pub arbiters: usize,
+}
+
+impl Default for AppOptions {
+    fn default() -> Self {
+        Self {
+            clock: Clock::real(),
+            arbiters: std::thread::available_parallelism().map_or(1, usize::from),
+        }
+    }
+}
+
+/// A running app.
+pub struct App {
+    shared: Arc<Shared>,
+    api: (SocketAddr, ServerHandle),
+    admin: (SocketAddr, ServerHandle),
+    registry: Arbiter,
+}
+
+impl App {
+    /// Binds both listeners, starts the actors and waits until the first generation serves. To be called in an actix
+    /// system.
+    ///
+    /// # Errors
+    /// A listener that cannot be bound, with its address; nothing is left running.
+    pub async fn start(config: ServerConfig, options: AppOptions) -> anyhow::Result<Self> {
+        let (api, api_addr) = listen(config.api, "listen.api")?;
+        let (admin, admin_addr) = listen(config.admin, "listen.admin")?;
+        let telemetry = Telemetry::new()?;
+        let supervision = Supervision {
+            tasks: Tasks::new(),
+            clock: options.clock.clone(),
+            telemetry,
+        };
+        let (shared, registry) = start_registry(config, &options, supervision).await?;
+        start_upkeep(&shared);
+        let api_server = serve_api(shared.clone(), api, options.arbiters)?;
+        let admin_server = serve_admin(shared.clone(), admin)?;
+        let app = Self {
+            api: (api_addr, run(&shared, "api server", api_server)),
+            admin: (admin_addr, run(&shared, "admin server", admin_server)),
+            shared,
+            registry,
+        };
+        app.wait_until_serving().await?;
+        Ok(app)
+    }
+
+    /// Where the API listens.
+    pub fn api(&self) -> SocketAddr {
+        self.api.0
+    }
+
+    /// Where metrics, health and administration listen.
+    pub fn admin(&self) -> SocketAddr {
+        self.admin.0
+    }
+
+    /// What happens from now on.
+    pub fn tap(&self) -> &EventTap {
+        &self.shared.tap
+    }
+
+    /// The metrics, as a scrape shows them.
+    pub fn scrape(&self) -> String {
+        self.shared.supervision.telemetry.render()
+    }
+
+    /// Turns that hold the serving generation.
+    pub fn turns_in_flight(&self) -> u64 {
+        self.shared.published.load().map_or(0, |serving| serving.leases())
+    }
+
+    /// Closes admission, waits up to `budget` for the turns in flight, ends those that are left, then stops.
+    pub async fn stop(self, budget: Duration) {
+        tracing::info!(?budget, turns = self.turns_in_flight(), "shutting down");
+        if let Some(registry) = self.shared.registry.get() {
+            let _registry_gone = registry.close.send(CloseAdmission).await;
+        }
+        let clock = &self.shared.clock;
+        if let Some(serving) = self.shared.published.load() {
+            let drained = clock.timeout_at(clock.now() + budget, serving.empty()).await;
+            if drained.is_err() {
+                tracing::warn!(turns = serving.leases(), "budget spent, ending the turns that are left");
+                self.shared.abort.cancel();
+                let _ended_or_lost = clock.timeout_at(clock.now() + http::ENDING_GRACE, serving.empty()).await;
+            }
+        }
+        self.api.1.stop(true).await;
+        self.admin.1.stop(true).await;
+        let stopped = self.shared.supervision.tasks.stop();
+        let _stuck_tasks_die_with_us = clock.timeout_at(clock.now() + http::ENDING_GRACE, stopped).await;
+        self.registry.stop();
+    }
+
+    async fn wait_until_serving(&self) -> anyhow::Result<()> {
+        const STARTUP: Duration = Duration::from_secs(30);
+        const POLL: Duration = Duration::from_millis(2);
+        let clock = &self.shared.clock;
+        let deadline = clock.now() + STARTUP;
+        while self.shared.published.load().is_none() {
+            anyhow::ensure!(clock.now() < deadline, "the session arbiters did not come up within 30 s");
+            clock.sleep(POLL).await;
+        }
+        Ok(())
+    }
+}
+
+fn listen(addr: SocketAddr, key: &str) -> anyhow::Result<(TcpListener, SocketAddr)> {
+    let bound = TcpListener::bind(addr).and_then(|listener| Ok((listener.local_addr()?, listener)));
+    let (addr, listener) = bound.with_context(|| format!("cannot listen on {addr} ({key})"))?;
+    Ok((listener, addr))
+}
+
+async fn start_registry(
+    config: ServerConfig,
+    options: &AppOptions,
+    supervision: Supervision,
+) -> anyhow::Result<(Arc<Shared>, Arbiter)> {
+    let (published, tap) = (Arc::new(Published::default()), EventTap::default());
+    let (registry, admit) = (Arc::new(Slot::default()), Arc::new(Slot::default()));
+    let context = RegistryContext {
+        settings: Arc::new(config.settings.clone()),
+        shards_expected: options.arbiters,
+        published: published.clone(),
+        telemetry: supervision.telemetry.clone(),
+        tap: tap.clone(),
+    };
+    let shared = Arc::new(Shared {
+        clock: options.clock.clone(),
+        admission: Admission::new(published.clone(), admit.clone(), options.clock.clone()),
+        in_flight: Arc::new(Semaphore::new(config.settings.limits.in_flight)),
+        abort: CancellationToken::new(),
+        started: crate::unix_seconds(&options.clock),
+        supervision: supervision.clone(),
+        registry: registry.clone(),
+        published,
+        tap,
+        config,
+    });
+    let arbiter = Arbiter::with_tokio_rt(crate::shared_runtime);
+    let (up, is_up) = oneshot::channel();
+    arbiter.spawn_fn(move || {
+        supervision.supervise(
+            ActorKind::Registry,
+            move |end| RegistryActor::new(context.clone(), end),
+            move |addr| {
+                let (port, admission) = RegistryActor::ports(&addr);
+                admit.set(admission);
+                registry.set(port);
+            },
+        );
+        let _starter_gave_up = up.send(());
+    });
+    is_up.await.context("the registry did not start")?;
+    Ok((shared, arbiter))
+}
+
+fn start_upkeep(shared: &Arc<Shared>) {
+    let (clock, telemetry) = (shared.clock.clone(), shared.supervision.telemetry.clone());
+    shared.supervision.tasks.spawn_until_stop("metrics upkeep", async move {
+        loop {
+            clock.sleep(UPKEEP_EVERY).await;
+            let telemetry = telemetry.clone();
+            let _ran = tokio::task::spawn_blocking(move || telemetry.upkeep()).await;
+        }
+    });
+}
+
+fn serve_api(shared: Arc<Shared>, listener: TcpListener, workers: usize) -> io::Result<Server> {
+    let server = HttpServer::new(move || {
+        let arbiter = SessionArbiter::start(&shared);
+        actix_web::App::new()
+            .app_data(web::Data::new(Rc::new(arbiter)))
+            .configure(|routes| http::api(routes, &shared))
+    });
+    let server = server.workers(workers).tcp_nodelay(true).h1_allow_half_closed(false);
+    let server = server.disable_signals().shutdown_timeout(http::ENDING_GRACE.as_secs());
+    Ok(server.listen(listener)?.run())
+}
+
+fn serve_admin(shared: Arc<Shared>, listener: TcpListener) -> io::Result<Server> {
+    let server = HttpServer::new(move || actix_web::App::new().configure(|routes| http::admin(routes, &shared)));
+    let server = server.workers(1).tcp_nodelay(true).h1_allow_half_closed(false);
+    let server = server.disable_signals().shutdown_timeout(1);
+    Ok(server.listen(listener)?.run())
+}
+
+fn run(shared: &Shared, name: &'static str, server: Server) -> ServerHandle {
+    let handle = server.handle();
+    shared.supervision.tasks.spawn(name, async move {
+        if let Err(error) = server.await {
+            tracing::error!(server = name, %error, "server failed");
+        }
+    });
+    handle
+}

@@ -1,0 +1,93 @@
+//! The admin listener: metrics, probes, status.
+
+use actix_web::{HttpResponse, web};
+use serde::Serialize;
+use understudy_messages::registry::{AdmissionState, GetRegistryStatus, RegistryStatus};
+
+use crate::app::Shared;
+
+/// The scrape. Rendered off the arbiter: it takes milliseconds.
+pub(super) async fn metrics(shared: web::Data<Shared>) -> HttpResponse {
+    let telemetry = shared.supervision.telemetry.clone();
+    match web::block(move || telemetry.render()).await {
+        Ok(scrape) => HttpResponse::Ok()
+            .content_type("text/plain; version=0.0.4; charset=utf-8")
+            .body(scrape),
+        Err(_pool_is_gone) => HttpResponse::ServiceUnavailable().finish(),
+    }
+}
+
+/// The process answers.
+pub(super) async fn livez() -> HttpResponse {
+    HttpResponse::Ok().content_type("text/plain").body("ok\n")
+}
+
+/// Turns are admitted, or wait for a moment only.
+pub(super) async fn readyz(shared: web::Data<Shared>) -> HttpResponse {
+    let serving = shared.published.load().is_some();
+    match (serving, shared.published.closing()) {
+        (true, false) => probe(true, &[]),
+        (_, true) => probe(false, &["shutting-down"]),
+        (false, false) => probe(false, &["starting"]),
+    }
+}
+
+/// The first generation has been published.
+pub(super) async fn startupz(shared: web::Data<Shared>) -> HttpResponse {
+    match shared.published.load() {
+        Some(_) => probe(true, &[]),
+        None => probe(false, &["starting"]),
+    }
+}
+
+#[derive(Serialize)]
+struct Probe<'a> {
+    ready: bool,
+    failing: &'a [&'a str],
+}
+
+fn probe(ready: bool, failing: &[&str]) -> HttpResponse {
+    let status = if ready { 200 } else { 503 };
+    let status = actix_web::http::StatusCode::from_u16(status).unwrap_or_default();
+    HttpResponse::build(status).json(Probe { ready, failing })
+}
+
+/// What the gateway is and does.
+#[derive(Serialize)]
+struct Status {
+    version: &'static str,
+    uptime_seconds: u64,
+    admission: AdmissionState,
+    generation: Option<u64>,
+    turns_in_flight: u64,
+    turns_waiting: usize,
+    arbiters: usize,
+    providers: Vec<String>,
+    models: usize,
+}
+
+/// `GET /admin/v1/status`
+pub(super) async fn status(shared: web::Data<Shared>) -> HttpResponse {
+    let Some(registry) = shared.registry.get() else {
+        return HttpResponse::ServiceUnavailable().finish();
+    };
+    match registry.status.send(GetRegistryStatus).await {
+        Ok(status) => HttpResponse::Ok().json(describe(&shared, &status)),
+        Err(_registry_gone) => HttpResponse::ServiceUnavailable().finish(),
+    }
+}
+
+fn describe(shared: &Shared, status: &RegistryStatus) -> Status {
+    let settings = &shared.config.settings;
+    Status {
+        version: env!("CARGO_PKG_VERSION"),
+        uptime_seconds: crate::unix_seconds(&shared.clock).saturating_sub(shared.started),
+        admission: status.admission,
+        generation: status.generation.map(|generation| generation.0),
+        turns_in_flight: status.leases,
+        turns_waiting: status.waiting,
+        arbiters: status.shards,
+        providers: settings.providers.keys().map(ToString::to_string).collect(),
+        models: shared.published.load().map_or(0, |serving| serving.roster.names().len()),
+    }
+}

@@ -1,0 +1,224 @@
+//! `POST /v1/chat/completions`: from a request to a turn.
+
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
+use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
+use bytes::Bytes;
+use understudy_messages::cancel::TurnCancel;
+use understudy_messages::client::ClientChannel;
+use understudy_messages::clock::Instant;
+use understudy_messages::failure::CancelCause;
+use understudy_messages::ids::{Name, SessionKey, ShardIndex, TurnId};
+use understudy_messages::session::{RunTurn, RunTurnError};
+use understudy_messages::terminal::TurnFailure;
+use understudy_messages::turn::TurnRequest;
+use understudy_providers::openai::chat::ChatRequest;
+
+use super::answer::{self, Frames};
+use super::edge::{ClientKey, RequestId};
+use super::{error, headers};
+use crate::arbiter::SessionArbiter;
+
+const SESSION: HeaderName = HeaderName::from_static("x-session-id");
+const SESSION_LONG: HeaderName = HeaderName::from_static("x-understudy-session");
+const AGENT: HeaderName = HeaderName::from_static("x-understudy-agent");
+const TIMEOUT: HeaderName = HeaderName::from_static("x-understudy-timeout-ms");
+/// How long a request's body may take to arrive.
+const BODY_WAIT: Duration = Duration::from_secs(60);
+
+/// Runs one turn.
+pub(super) async fn completions(
+    arbiter: web::Data<Rc<SessionArbiter>>,
+    request: HttpRequest,
+    payload: web::Payload,
+) -> HttpResponse {
+    let answered = async {
+        let body = read(&arbiter, payload).await?;
+        let turn = admit(&arbiter, &request, body)?;
+        let session = turn.request.session.clone();
+        let frames = start(&arbiter, turn).await?;
+        Ok::<_, TurnFailure>((session, answer::respond(frames).await))
+    };
+    match answered.await {
+        Ok((session, response)) => name_session(response, &session),
+        Err(failure) => error::respond(&failure, None),
+    }
+}
+
+async fn read(arbiter: &SessionArbiter, payload: web::Payload) -> Result<Bytes, TurnFailure> {
+    let limit = arbiter.shared.config.settings.limits.body;
+    let clock = &arbiter.shared.clock;
+    let too_slow = |_| TurnFailure::ours(408, "body_timeout", "The request's body did not arrive in time.");
+    match clock.timeout_at(clock.now() + BODY_WAIT, payload.to_bytes_limited(limit)).await.map_err(too_slow)? {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(_broken)) => Err(TurnFailure::ours(400, "body_unreadable", "The request's body broke off.")),
+        Err(_too_large) => {
+            let hint = format!("The request's body is larger than {limit} bytes (limits.body).");
+            Err(TurnFailure::ours(413, "body_too_large", &hint))
+        }
+    }
+}
+
+/// What goes to the session, and what stays here.
+struct Admitted {
+    request: Arc<TurnRequest>,
+    run: RunTurn,
+    frames: Frames,
+    shard: ShardIndex,
+}
+
+fn admit(arbiter: &SessionArbiter, request: &HttpRequest, body: Bytes) -> Result<Admitted, TurnFailure> {
+    let shared = &arbiter.shared;
+    let received = shared.clock.now();
+    let home = arbiter.place().ok_or_else(starting)?;
+    let facts = ChatRequest::scan(&body).map_err(|error| {
+        TurnFailure::ours(400, "invalid_request", &format!("The request's body is not a chat completion: {error}."))
+    })?;
+    let permit = shared.in_flight.clone().try_acquire_owned().map_err(|_| {
+        TurnFailure::ours(503, "gateway_busy", "As many turns are in flight as the gateway takes (limits.in_flight).")
+    })?;
+    let turn = Arc::new(TurnRequest {
+        id: TurnId::new(),
+        request_id: request.extensions().get::<RequestId>().map_or_else(|| "".into(), |id| id.0.clone()),
+        session: session_key(request)?,
+        agent: text(request.headers(), AGENT)?.map(Name::from),
+        headers: headers::to_provider(request.headers()),
+        body,
+        facts,
+    });
+    let (client, frames) = ClientChannel::open();
+    let cancel = TurnCancel::new();
+    Ok(Admitted {
+        shard: shard_of(&turn.session, home, shared.published.load().map_or(1, |serving| serving.shard_count())),
+        frames: Frames {
+            frames,
+            client_left: cancel.on_drop(CancelCause::Client),
+        },
+        run: RunTurn {
+            request: turn.clone(),
+            client,
+            cancel,
+            home,
+            received,
+            deadline: deadline(request.headers(), received)?,
+            permit,
+        },
+        request: turn,
+    })
+}
+
+async fn start(arbiter: &SessionArbiter, turn: Admitted) -> Result<Frames, TurnFailure> {
+    let shard = arbiter.shared.published.load().and_then(|serving| serving.shard(turn.shard));
+    let port = shard.and_then(|shard| shard.sessions.get()).ok_or_else(starting)?;
+    match port.run.send(turn.run).await {
+        Ok(Ok(())) => Ok(turn.frames),
+        Ok(Err(RunTurnError::QueueFull)) => Err(TurnFailure::ours(
+            429,
+            "session_queue_full",
+            "Too many turns of this session wait already.",
+        )),
+        Ok(Err(RunTurnError::TooManySessions)) => Err(TurnFailure::ours(
+            503,
+            "too_many_sessions",
+            "The gateway remembers as many sessions as it may.",
+        )),
+        Ok(Err(RunTurnError::Lost)) | Err(_) => Err(TurnFailure::ours(
+            503,
+            "session_lost",
+            "The session is being restarted. Please try again.",
+        )),
+    }
+}
+
+fn starting() -> TurnFailure {
+    TurnFailure::ours(503, "starting", "The gateway is starting.")
+}
+
+/// Keyed sessions live on the shard that their key hashes to, ephemeral ones where their connection is.
+fn shard_of(session: &SessionKey, home: ShardIndex, shards: usize) -> ShardIndex {
+    match session {
+        SessionKey::Ephemeral => home,
+        SessionKey::Keyed { .. } => {
+            let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(session);
+            ShardIndex(usize::try_from(hash % shards.max(1) as u64).unwrap_or_default())
+        }
+    }
+}
+
+fn session_key(request: &HttpRequest) -> Result<SessionKey, TurnFailure> {
+    let headers = request.headers();
+    let key = match text(headers, SESSION)? {
+        Some(key) => Some(key),
+        None => text(headers, SESSION_LONG)?,
+    };
+    let owner = request.extensions().get::<ClientKey>().and_then(|key| key.0);
+    Ok(key.map_or(SessionKey::Ephemeral, |key| SessionKey::Keyed { owner, key: key.into() }))
+}
+
+/// A header's value: 1 to 256 visible characters.
+fn text(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, TurnFailure> {
+    let Some(value) = headers.get(&name) else {
+        return Ok(None);
+    };
+    let plain = |value: &&str| (1..=256).contains(&value.len());
+    match value.to_str().ok().filter(plain) {
+        Some(value) => Ok(Some(value)),
+        None => Err(bad_header(&name, "1 to 256 visible characters")),
+    }
+}
+
+fn deadline(headers: &HeaderMap, received: Instant) -> Result<Option<Instant>, TurnFailure> {
+    let Some(value) = text(headers, TIMEOUT)? else {
+        return Ok(None);
+    };
+    match value.parse::<u32>() {
+        Ok(millis @ 1..) => Ok(Some(received + Duration::from_millis(u64::from(millis)))),
+        Ok(0) | Err(_) => Err(bad_header(&TIMEOUT, "a whole number of milliseconds, at least 1")),
+    }
+}
+
+fn bad_header(name: &HeaderName, right: &str) -> TurnFailure {
+    TurnFailure::ours(400, "invalid_header", &format!("The header {name} must be {right}."))
+}
+
+fn name_session(mut response: HttpResponse, session: &SessionKey) -> HttpResponse {
+    if let Some(Ok(value)) = session.key().map(|key| HeaderValue::from_str(key)) {
+        response.headers_mut().insert(SESSION, value);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_session_stays_on_its_shard_and_an_ephemeral_one_at_home() {
+        let keyed = SessionKey::Keyed {
+            owner: None,
+            key: "s1".into(),
+        };
+        let shard = shard_of(&keyed, ShardIndex(0), 8);
+        assert_eq!(shard_of(&keyed, ShardIndex(5), 8), shard);
+        assert_eq!(shard_of(&SessionKey::Ephemeral, ShardIndex(5), 8), ShardIndex(5));
+    }
+
+    #[test]
+    fn a_deadline_is_a_positive_number_of_milliseconds() {
+        let now = understudy_messages::clock::Clock::real().now();
+        let header = |value: &'static str| {
+            let mut headers = HeaderMap::new();
+            headers.insert(TIMEOUT, HeaderValue::from_static(value));
+            headers
+        };
+        let hundred = deadline(&header("100"), now).expect("fine");
+        assert_eq!(hundred, Some(now + Duration::from_millis(100)));
+        for bad in ["0", "-1", "1.5", "soon"] {
+            assert!(deadline(&header(bad), now).is_err(), "{bad}");
+        }
+    }
+}

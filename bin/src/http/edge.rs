@@ -1,0 +1,219 @@
+//! What every request passes: its id, its metrics, its credentials.
+
+use std::pin::Pin;
+use std::task::{self, Poll};
+
+use actix_web::body::{BodySize, BoxBody, MessageBody};
+use actix_web::dev::{ServiceRequest, ServiceResponse};
+use actix_web::http::Method;
+use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use actix_web::middleware::Next;
+use actix_web::{HttpMessage, web};
+use secrecy::{ExposeSecret, SecretString};
+use subtle::ConstantTimeEq;
+use understudy_actors::telemetry::Route;
+use understudy_messages::clock::Instant;
+use understudy_messages::ids::{Name, TurnId};
+use understudy_messages::terminal::TurnFailure;
+
+use super::error;
+use crate::app::Shared;
+
+/// The header that names a request in logs and support tickets.
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+
+/// The id of the request: the client's own where it is plain, else a new one.
+#[derive(Clone, Debug)]
+pub(super) struct RequestId(pub(super) Name);
+
+/// Which client key sent the request; `None` where none are configured.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClientKey(pub(super) Option<u32>);
+
+/// Gives the request its id, counts it, and measures it until its last byte.
+pub(super) async fn observe(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    let Some(shared) = request.app_data::<web::Data<Shared>>().cloned() else {
+        return next.call(request).await.map(ServiceResponse::map_into_boxed_body);
+    };
+    let id = request_id(request.headers());
+    request.extensions_mut().insert(RequestId(id.clone()));
+    let method = method_label(request.method());
+    let route = Route::from_pattern(request.match_pattern().as_deref());
+    let open = OpenRequest::new(shared, route);
+    let mut response = next.call(request).await?;
+    let telemetry = &open.shared.supervision.telemetry;
+    telemetry.http_request(route, method, response.status().as_u16());
+    if let Ok(value) = HeaderValue::from_str(&id) {
+        response.headers_mut().insert(REQUEST_ID, value);
+    }
+    Ok(response.map_body(|_, body| Observed { body: body.boxed(), _open: open }.boxed()))
+}
+
+/// Lets pass who brings one of the client keys, where there are any.
+pub(super) async fn authorize_client(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    let shared = request.app_data::<web::Data<Shared>>().cloned();
+    let keys = shared.as_ref().map_or(&[][..], |shared| &shared.config.client_keys);
+    let owner = match keys {
+        [] => None,
+        keys => match credential(request.headers()).and_then(|given| position(keys, given)) {
+            Some(owner) => Some(owner),
+            None => return Ok(unauthorized(request, "Give one of the gateway's client keys as a bearer token.")),
+        },
+    };
+    request.extensions_mut().insert(ClientKey(owner));
+    next.call(request).await.map(ServiceResponse::map_into_boxed_body)
+}
+
+/// Lets pass who brings the admin token, where there is one; probes always pass.
+pub(super) async fn authorize_operator(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    let shared = request.app_data::<web::Data<Shared>>().cloned();
+    let token = shared.as_ref().and_then(|shared| shared.config.admin_token.as_ref());
+    let probe = matches!(request.path(), "/livez" | "/readyz" | "/startupz");
+    let given = credential(request.headers());
+    let allowed = match token {
+        None => true,
+        Some(token) => probe || given.is_some_and(|given| same(token, given)),
+    };
+    if !allowed {
+        return Ok(unauthorized(request, "Give the admin token as a bearer token."));
+    }
+    next.call(request).await.map(ServiceResponse::map_into_boxed_body)
+}
+
+fn unauthorized(request: ServiceRequest, hint: &str) -> ServiceResponse<BoxBody> {
+    let mut response = error::respond(&TurnFailure::ours(401, "invalid_api_key", hint), None);
+    let scheme = HeaderValue::from_static("Bearer");
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
+    request.into_response(response)
+}
+
+/// The credential of a request: a bearer token, or `x-api-key`.
+fn credential(headers: &HeaderMap) -> Option<&[u8]> {
+    let bearer = headers.get(header::AUTHORIZATION).and_then(|value| {
+        let (scheme, token) = value.as_bytes().split_at_checked(7)?;
+        scheme.eq_ignore_ascii_case(b"bearer ").then(|| token.trim_ascii())
+    });
+    bearer.or_else(|| headers.get("x-api-key").map(HeaderValue::as_bytes))
+}
+
+/// Which key it is. Every key is compared, each in constant time.
+fn position(keys: &[SecretString], given: &[u8]) -> Option<u32> {
+    let mut found = None;
+    for (place, key) in (0..).zip(keys) {
+        if same(key, given) {
+            found = Some(place);
+        }
+    }
+    found
+}
+
+fn same(key: &SecretString, given: &[u8]) -> bool {
+    key.expose_secret().as_bytes().ct_eq(given).into()
+}
+
+fn request_id(headers: &HeaderMap) -> Name {
+    let plain = |id: &&str| (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
+    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
+    match given.filter(plain) {
+        Some(id) => id.into(),
+        None => format!("req_{}", TurnId::new()).into(),
+    }
+}
+
+fn method_label(method: &Method) -> &'static str {
+    match *method {
+        Method::GET => "GET",
+        Method::POST => "POST",
+        Method::HEAD => "HEAD",
+        Method::OPTIONS => "OPTIONS",
+        Method::PUT => "PUT",
+        Method::PATCH => "PATCH",
+        Method::DELETE => "DELETE",
+        _ => "other",
+    }
+}
+
+/// A request that counts as open until it drops.
+struct OpenRequest {
+    shared: web::Data<Shared>,
+    route: Route,
+    began: Instant,
+}
+
+impl OpenRequest {
+    fn new(shared: web::Data<Shared>, route: Route) -> Self {
+        shared.supervision.telemetry.http().began(route);
+        let began = shared.clock.now();
+        Self { shared, route, began }
+    }
+}
+
+impl Drop for OpenRequest {
+    fn drop(&mut self) {
+        let duration = self.shared.clock.now().duration_since(self.began);
+        self.shared.supervision.telemetry.http().ended(self.route, duration);
+    }
+}
+
+/// A body that keeps its request open.
+struct Observed {
+    body: BoxBody,
+    _open: OpenRequest,
+}
+
+impl MessageBody for Observed {
+    type Error = Box<dyn std::error::Error>;
+
+    fn size(&self) -> BodySize {
+        self.body.size()
+    }
+
+    fn poll_next(
+        mut self: Pin<&mut Self>,
+        cx: &mut task::Context<'_>,
+    ) -> Poll<Option<Result<web::Bytes, Self::Error>>> {
+        Pin::new(&mut self.body).poll_next(cx)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(name: &'static str, value: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(HeaderName::from_static(name), HeaderValue::from_str(value).expect("plain"));
+        headers
+    }
+
+    #[test]
+    fn bearer_and_api_key_are_both_credentials() {
+        assert_eq!(credential(&headers("authorization", "bearer  k1 ")), Some(&b"k1"[..]));
+        assert_eq!(credential(&headers("x-api-key", "k2")), Some(&b"k2"[..]));
+        assert_eq!(credential(&headers("authorization", "Basic k3")), None);
+        assert_eq!(credential(&headers("authorization", "Bear")), None);
+    }
+
+    #[test]
+    fn the_place_of_a_key_is_its_owner() {
+        let keys = [SecretString::from("one"), SecretString::from("two")];
+        assert_eq!(position(&keys, b"two"), Some(1));
+        assert_eq!(position(&keys, b"tw"), None);
+    }
+
+    #[test]
+    fn a_plain_request_id_is_kept_and_any_other_is_replaced() {
+        assert_eq!(&*request_id(&headers("x-request-id", "abc-1")), "abc-1");
+        assert!(request_id(&headers("x-request-id", "a b")).starts_with("req_"));
+        assert!(request_id(&headers("x-request-id", &"x".repeat(129))).starts_with("req_"));
+    }
+}
