@@ -1,5 +1,12 @@
 //! How a model is asked: wire formats and one attempt against one upstream. No retry, no metrics.
 
+pub mod classify;
+pub(crate) mod json;
+pub mod openai;
+pub mod splice;
+pub mod sse;
+pub mod stream;
 pub mod upstream;
+pub mod wire_error;
 
-pub use upstream::Upstream;
+pub use upstream::{Upstream, http_client};

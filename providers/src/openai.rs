@@ -1,0 +1,3 @@
+//! The wire formats of OpenAI, which half the industry speaks.
+
+pub mod chat;

@@ -1,0 +1,6 @@
+//! Chat completions: the request on its way up, the answer on its way down.
+
+pub mod answer;
+pub mod chunk;
+mod event;
+pub mod request;

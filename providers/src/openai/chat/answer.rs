@@ -1,0 +1,203 @@
+//! A whole chat answer, put together from a stream or read from one JSON body.
+
+use understudy_messages::answer::{Finish, Usage};
+
+use super::chunk::keep;
+use super::event::{Arguments, Event, Part, ToolCallPiece, walk};
+use crate::json::{JsonError, JsonStr};
+use crate::stream::answers_alone;
+use crate::wire_error::WireError;
+
+#[cfg(test)]
+mod tests;
+
+/// A tool call that the model asked for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ToolCall {
+    /// The provider's id; empty when it gave none.
+    pub id: String,
+    /// The tool's name.
+    pub name: String,
+    /// The arguments as the model wrote them: meant to be JSON, perhaps cut, never repaired.
+    pub arguments: String,
+}
+
+/// What an answer says. Texts and tool calls are those of the first choice.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answer {
+    /// The text.
+    pub text: String,
+    /// The reasoning, where it is readable.
+    pub reasoning: String,
+    /// The refusal, empty when there is none.
+    pub refusal: String,
+    /// The tool calls in the order in which they began.
+    pub tool_calls: Vec<ToolCall>,
+    /// Why it ended.
+    pub finish: Option<Finish>,
+    /// Tokens as reported.
+    pub usage: Option<Usage>,
+    /// The provider's error, though the status was 200.
+    pub error: Option<WireError>,
+    /// Whether it says anything, in any choice and medium; reasoning alone says nothing.
+    pub says_something: bool,
+    /// Whether texts were left out because they outgrew the bound.
+    pub is_cut: bool,
+}
+
+impl Answer {
+    /// Whether it is no answer at all: nothing said, and no reason why that should be so.
+    pub fn is_empty(&self) -> bool {
+        !self.says_something && !self.finish.is_some_and(answers_alone)
+    }
+}
+
+/// Why a body is not a chat answer. Offsets, never content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// There is no body.
+    #[error("empty body")]
+    NoBody,
+    /// It ends in the middle.
+    #[error("the JSON ends too early")]
+    Truncated,
+    /// It is something else than a JSON object.
+    #[error("not JSON at byte {at}")]
+    NotJson {
+        /// Where reading stopped.
+        at: usize,
+    },
+    /// It is JSON with neither choices nor an error.
+    #[error("JSON, but not a chat completion")]
+    NotAnAnswer,
+}
+
+/// Reads a body that is one JSON answer.
+///
+/// # Errors
+/// [`AnswerError`] when it is not a chat answer; one that says nothing, or an error, is.
+pub fn read(body: &[u8]) -> Result<Answer, AnswerError> {
+    if body.trim_ascii().is_empty() {
+        return Err(AnswerError::NoBody);
+    }
+    let mut assembly = Assembly::with_limit(usize::MAX); // the body is bounded already
+    let has_choices = walk(body, &mut |event| assembly.add(event)).map_err(|error| match error {
+        JsonError::Truncated { .. } => AnswerError::Truncated,
+        JsonError::Syntax { at } | JsonError::TooDeep { at } => AnswerError::NotJson { at },
+    })?;
+    let answer = assembly.finish();
+    if has_choices || answer.error.is_some() { Ok(answer) } else { Err(AnswerError::NotAnAnswer) }
+}
+
+/// An answer being put together, bounded.
+#[derive(Debug)]
+pub struct Assembly {
+    answer: Answer,
+    /// The provider's index of each tool call.
+    indexes: Vec<Option<u64>>,
+    left: usize,
+}
+
+impl Assembly {
+    /// Keeps at most `limit` bytes of text, arguments included.
+    pub fn with_limit(limit: usize) -> Self {
+        Self {
+            answer: Answer::default(),
+            indexes: Vec::new(),
+            left: limit,
+        }
+    }
+
+    /// The answer as far as it has come.
+    pub fn finish(self) -> Answer {
+        self.answer
+    }
+
+    pub(super) fn add(&mut self, event: Event<'_>) {
+        match event {
+            Event::Choice { choice, finish } => {
+                self.answer.finish = finish.filter(|_| choice == 0).or(self.answer.finish);
+            }
+            Event::Text { choice, part, text } => self.text(choice, part, text),
+            Event::ToolCall { choice, piece } => {
+                self.answer.says_something = true;
+                if choice == 0 {
+                    self.tool_call(&piece);
+                }
+            }
+            Event::Usage(usage) => self.answer.usage = Some(usage),
+            Event::Error(error) => keep(&mut self.answer.error, error),
+        }
+    }
+
+    fn text(&mut self, choice: u64, part: Part, text: JsonStr<'_>) {
+        self.answer.says_something |= part != Part::Reasoning;
+        if choice != 0 || !self.has_room(text.len()) {
+            return;
+        }
+        let whole = match part {
+            Part::Reasoning => &mut self.answer.reasoning,
+            Part::Content => &mut self.answer.text,
+            Part::Refusal => &mut self.answer.refusal,
+        };
+        whole.push_str(&text.decode());
+    }
+
+    fn tool_call(&mut self, piece: &ToolCallPiece<'_>) {
+        let len = |text: Option<JsonStr<'_>>| text.map_or(0, JsonStr::len);
+        let arguments = match piece.arguments {
+            Some(Arguments::Text(text)) => text.decode(),
+            Some(Arguments::Json(json)) => json.into(),
+            None => "".into(),
+        };
+        if !self.has_room(len(piece.id) + len(piece.name) + arguments.len()) {
+            return;
+        }
+        let place = match self.begun(piece) {
+            Some(place) => place,
+            None if self.has_room(size_of::<ToolCall>()) => {
+                self.indexes.push(piece.index);
+                self.answer.tool_calls.push(ToolCall::default());
+                self.answer.tool_calls.len() - 1
+            }
+            None => return,
+        };
+        if let Some(call) = self.answer.tool_calls.get_mut(place) {
+            fill(&mut call.id, piece.id);
+            fill(&mut call.name, piece.name);
+            call.arguments.push_str(&arguments);
+        }
+    }
+
+    /// Which begun call a piece belongs to: the one with its id, else with its index, else the latest. A new id
+    /// together with a name begins a new call, whatever its index; without an index either of them does.
+    fn begun(&self, piece: &ToolCallPiece<'_>) -> Option<usize> {
+        let calls = &self.answer.tool_calls;
+        let known = piece.id.and_then(|id| {
+            let id = id.decode();
+            calls.iter().rposition(|call| call.id == id)
+        });
+        let (id, name) = (piece.id.is_some(), piece.name.is_some());
+        known.or_else(|| match piece.index {
+            Some(_) if id && name => None,
+            Some(_) => self.indexes.iter().rposition(|index| *index == piece.index),
+            None if id || name => None,
+            None => calls.len().checked_sub(1),
+        })
+    }
+
+    fn has_room(&mut self, len: usize) -> bool {
+        match self.left.checked_sub(len) {
+            Some(left) => self.left = left,
+            None => self.answer.is_cut = true,
+        }
+        !self.answer.is_cut
+    }
+}
+
+/// Sets what is not known yet: ids and names come once, or again as they were.
+fn fill(slot: &mut String, text: Option<JsonStr<'_>>) {
+    if let Some(text) = text.filter(|_| slot.is_empty()) {
+        slot.push_str(&text.decode());
+    }
+}

@@ -1,0 +1,107 @@
+//! A frame of a chat stream: what it means to the course of the stream.
+//!
+//! [`scan`] is for the path on which bytes pass through: it allocates for an error only. [`decode`] also keeps the text.
+
+use understudy_messages::answer::Finish;
+
+use super::answer::Assembly;
+use super::event::{Event, Part, walk};
+use crate::sse::Frame;
+use crate::stream::{Delta, Signal};
+use crate::wire_error::WireError;
+
+#[cfg(test)]
+mod tests;
+
+/// What a frame says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChunkRead {
+    /// What the stream machine wants to know.
+    pub signal: Signal,
+    /// The provider's error, when the signal is a delta with an error.
+    pub error: Option<WireError>,
+}
+
+/// Reads a frame as far as the course of the stream depends on it.
+pub fn scan(frame: &Frame) -> ChunkRead {
+    read(frame, |_| {})
+}
+
+/// Reads a frame and adds what it says to `answer`. A malformed frame adds nothing.
+pub fn decode(frame: &Frame, answer: &mut Assembly) -> ChunkRead {
+    let mut events = Vec::new();
+    let read = read(frame, |event| events.push(event));
+    if let Signal::Delta(_) = read.signal {
+        events.into_iter().for_each(|event| answer.add(event));
+    }
+    read
+}
+
+fn read<'a>(frame: &'a Frame, mut tap: impl FnMut(Event<'a>)) -> ChunkRead {
+    let named_error = frame.event.as_deref() == Some(b"error");
+    let data = frame.data.as_deref().unwrap_or_default().trim_ascii();
+    if data.is_empty() && !named_error {
+        return Signal::Comment.into();
+    }
+    if data == b"[DONE]" {
+        return Signal::Done.into();
+    }
+    let mut delta = Delta::default();
+    let mut error = None;
+    let walked = walk(data, &mut |event| match event {
+        Event::Error(found) => keep(&mut error, found),
+        event => {
+            delta.note(&event);
+            tap(event);
+        }
+    });
+    if named_error && error.is_none() {
+        error = Some(unwrapped(data));
+    } else if walked.is_err() {
+        return Signal::Malformed.into();
+    }
+    delta.error = error.is_some();
+    ChunkRead { signal: Signal::Delta(delta), error }
+}
+
+/// Keeps the first error that says something.
+pub(super) fn keep(slot: &mut Option<WireError>, found: WireError) {
+    if slot.as_ref().is_none_or(|known| *known == WireError::default()) {
+        *slot = Some(found);
+    }
+}
+
+/// The error of a frame named `error` whose data is itself the error, JSON or not.
+fn unwrapped(data: &[u8]) -> WireError {
+    let text = String::from_utf8_lossy(data);
+    let mut whole = crate::json::Cursor::over(&text);
+    let is_json = whole.skip().and_then(|_| whole.end()).is_ok();
+    let error = if is_json { WireError::read(&text).ok().flatten() } else { None };
+    error.unwrap_or_else(|| WireError::words(&text))
+}
+
+impl Delta {
+    /// Adds what an event means to the course of the stream.
+    fn note(&mut self, event: &Event<'_>) {
+        match event {
+            Event::Choice { choice, finish } => {
+                self.choices.insert(*choice);
+                if finish.is_some() {
+                    self.ended.insert(*choice);
+                }
+                self.finish = finish.filter(|_: &Finish| *choice == 0).or(self.finish);
+            }
+            Event::Text { part: Part::Reasoning, .. } => self.reasoning = true,
+            Event::Text { part: Part::Content | Part::Refusal, .. } => self.content = true,
+            Event::ToolCall { .. } => self.tool_call = true,
+            Event::Usage(usage) => self.usage = Some(*usage),
+            Event::Error(_) => self.error = true,
+        }
+    }
+}
+
+impl From<Signal> for ChunkRead {
+    fn from(signal: Signal) -> Self {
+        Self { signal, error: None }
+    }
+}

@@ -1,0 +1,139 @@
+//! The members of a chat request that matter, each read once.
+
+use std::ops::Range;
+
+use bytes::Bytes;
+
+use super::messages::{self, Messages};
+use super::{ChatFacts, ChatRequest, RequestError};
+use crate::json::{Cursor, JsonStr, Kind};
+
+/// A request being read: every member that matters, once.
+#[derive(Default)]
+pub(super) struct Draft<'a> {
+    model: Option<(JsonStr<'a>, Range<usize>)>,
+    stream: Option<bool>,
+    stream_options: Option<()>,
+    include_usage: Option<bool>,
+    n: Option<u64>,
+    tools: Option<bool>,
+    functions: Option<bool>,
+    response_format: Option<bool>,
+    logprobs: Option<bool>,
+    stop: Option<bool>,
+    fallbacks: Option<(Option<Vec<String>>, Range<usize>)>,
+    messages: Option<Messages>,
+}
+
+impl<'a> Draft<'a> {
+    pub(super) fn member(&mut self, cursor: &mut Cursor<'a>, key: JsonStr<'a>) -> Result<(), RequestError> {
+        match &*key.decode() {
+            "model" => once(&mut self.model, model(cursor)?, "model"),
+            "messages" => once(&mut self.messages, messages::read(cursor)?, "messages"),
+            "stream" => once(&mut self.stream, flag(cursor, "stream")?, "stream"),
+            "stream_options" => {
+                once(&mut self.stream_options, (), "stream_options")?;
+                let slot = &mut self.include_usage;
+                cursor.object(|cursor, key| match &*key.decode() {
+                    "include_usage" => once(slot, flag(cursor, "include_usage")?, "include_usage"),
+                    _ => Ok(cursor.skip()?),
+                })
+            }
+            "n" => once(&mut self.n, cursor.count()?, "n"),
+            "tools" => once(&mut self.tools, is_given(cursor)?, "tools"),
+            "functions" => once(&mut self.functions, is_given(cursor)?, "functions"),
+            "response_format" => once(&mut self.response_format, is_given(cursor)?, "response_format"),
+            "logprobs" => once(&mut self.logprobs, is_given(cursor)?, "logprobs"),
+            "stop" => once(&mut self.stop, is_given(cursor)?, "stop"),
+            "fallbacks" => {
+                let names = fallbacks(cursor)?;
+                let member = cursor.span(key.raw()).start - 1..cursor.position();
+                once(&mut self.fallbacks, (names, member), "fallbacks")
+            }
+            _ => Ok(cursor.skip()?),
+        }
+    }
+
+    pub(super) fn finish(self, body: &Bytes) -> Result<ChatRequest, RequestError> {
+        let (model, span) = self.model.ok_or(RequestError::Missing { key: "model" })?;
+        let messages = self.messages.ok_or(RequestError::Missing { key: "messages" })?;
+        let (fallbacks, member) = self.fallbacks.unzip();
+        Ok(ChatRequest {
+            body: body.clone(),
+            facts: ChatFacts {
+                model: model.decode().into_owned(),
+                stream: self.stream.unwrap_or(false),
+                include_usage: self.include_usage.unwrap_or(false),
+                choices: self.n.unwrap_or(1).max(1),
+                has_tools: self.tools.unwrap_or(false) || self.functions.unwrap_or(false),
+                has_response_format: self.response_format.unwrap_or(false),
+                has_logprobs: self.logprobs.unwrap_or(false),
+                has_stop: self.stop.unwrap_or(false),
+                fallbacks: fallbacks.flatten(),
+                messages,
+            },
+            model: span,
+            fallbacks: member.map(|member| with_comma(body, member)),
+        })
+    }
+}
+
+/// Fills a slot that must still be empty.
+pub(super) fn once<T>(slot: &mut Option<T>, value: T, key: &'static str) -> Result<(), RequestError> {
+    match slot.replace(value) {
+        None => Ok(()),
+        Some(_) => Err(RequestError::Duplicate { key }),
+    }
+}
+
+fn model<'a>(cursor: &mut Cursor<'a>) -> Result<(JsonStr<'a>, Range<usize>), RequestError> {
+    cursor.kind()?;
+    let start = cursor.position();
+    match cursor.text()? {
+        Some(name) if name.is_empty() => Err(RequestError::Empty { key: "model" }),
+        Some(name) => Ok((name, start..cursor.position())),
+        None => Err(RequestError::WrongType { key: "model", expected: "a string" }),
+    }
+}
+
+fn flag(cursor: &mut Cursor<'_>, key: &'static str) -> Result<bool, RequestError> {
+    match cursor.value()? {
+        "true" => Ok(true),
+        "false" | "null" => Ok(false),
+        _ => Err(RequestError::WrongType { key, expected: "true or false" }),
+    }
+}
+
+/// Whether a member asks for anything.
+fn is_given(cursor: &mut Cursor<'_>) -> Result<bool, RequestError> {
+    Ok(!matches!(cursor.value()?, "null" | "false" | "[]" | "{}"))
+}
+
+/// The names in `fallbacks`; null is as good as nothing.
+fn fallbacks(cursor: &mut Cursor<'_>) -> Result<Option<Vec<String>>, RequestError> {
+    const WRONG: RequestError = RequestError::WrongType { key: "fallbacks", expected: "a list of model names" };
+    match cursor.kind()? {
+        Kind::Array => {}
+        Kind::Null => return Ok(cursor.skip().map(|_| None)?),
+        Kind::Object | Kind::String | Kind::Number | Kind::Bool => return Err(WRONG),
+    }
+    let mut names = Vec::new();
+    cursor.array(|cursor| {
+        names.push(cursor.text()?.ok_or(WRONG)?.decode().into_owned());
+        Ok::<_, RequestError>(())
+    })?;
+    Ok(Some(names))
+}
+
+/// A member's span and that of the comma that would be left over without it.
+fn with_comma(body: &[u8], member: Range<usize>) -> Range<usize> {
+    let before = body[..member.start].trim_ascii_end();
+    let after = body[member.end..].trim_ascii_start();
+    if after.first() == Some(&b',') {
+        member.start..body.len() - after.len() + 1
+    } else if before.last() == Some(&b',') {
+        before.len() - 1..member.end
+    } else {
+        member
+    }
+}

@@ -1,0 +1,192 @@
+use super::messages::Role;
+use super::*;
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+fn scan(body: &str) -> Result<ChatRequest, RequestError> {
+    ChatRequest::scan(&Bytes::copy_from_slice(body.as_bytes()))
+}
+
+fn facts(body: &str) -> ChatFacts {
+    scan(body).expect("a good request").facts().clone()
+}
+
+const SMALL: &str = r#"{"model":"a/b","messages":[{"role":"user","content":"hi"}]}"#;
+
+#[test]
+fn a_small_request_is_read() {
+    let facts = facts(SMALL);
+    assert_eq!((&*facts.model, facts.stream, facts.choices), ("a/b", false, 1));
+    assert_eq!((facts.messages.count, facts.messages.text_bytes), (1, 2));
+    assert_eq!(facts.fallbacks, None);
+    assert!(!facts.has_tools && !facts.has_stop && !facts.has_logprobs && !facts.has_response_format);
+}
+
+#[test]
+fn what_the_turn_depends_on_is_seen() {
+    let facts = facts(
+        r#"{"messages":[{"content":"x"}],"stream":true,"stream_options":{"include_usage":true},"n":2,"tools":[{}],
+        "response_format":{"type":"json_object"},"logprobs":true,"stop":"\n","fallbacks":["b","c\u002fd"],"model":"a"}"#,
+    );
+    assert!(facts.stream && facts.include_usage && facts.has_tools && facts.has_stop);
+    assert!(facts.has_logprobs && facts.has_response_format);
+    assert_eq!(facts.choices, 2);
+    assert_eq!(facts.fallbacks, Some(vec!["b".to_owned(), "c/d".to_owned()]));
+}
+
+#[test]
+fn only_the_model_changes() {
+    let body = "{ \"temperature\": 1e2,\t\"z\":1.0 , \"model\" : \"old\\u002fone\",\r\n \"messages\":[{\"content\":\"\\u00fc\"}],\"a\":0.10}";
+    let request = scan(body).expect("good");
+    assert_eq!(request.facts().model, "old/one");
+    let changed = request.with_model("new \"one\"");
+    assert_eq!(changed, body.replace(r#""old\u002fone""#, r#""new \"one\"""#));
+}
+
+#[test]
+fn with_nothing_to_change_the_body_is_not_copied() {
+    let request = scan(SMALL).expect("good");
+    assert_eq!(request.with_model("a/b").as_ptr(), request.body().as_ptr());
+}
+
+#[test]
+fn fallbacks_never_go_upstream() {
+    let bodies = [
+        (r#"{"fallbacks":["x"], "model":"a","messages":[{}]}"#, r#"{ "model":"b","messages":[{}]}"#),
+        (r#"{"model":"a", "fallbacks" : [] ,"messages":[{}]}"#, r#"{"model":"b", "messages":[{}]}"#),
+        (r#"{"model":"a","messages":[{}] , "fall\u0062acks":null }"#, r#"{"model":"b","messages":[{}]  }"#),
+    ];
+    for (body, upstream) in bodies {
+        assert_eq!(scan(body).expect("good").with_model("b"), upstream);
+    }
+}
+
+#[test]
+fn places_for_text_are_known() {
+    let at = |body: &str, part: &str| body.find(part).expect("is there");
+    let body = r#"{"model":"a","messages":[ {"role":"system","content":"s"},{"role":"developer"},
+        {"role":"user","content":[{"type":"text","text":"one"},{"type":"image_url"},{"text":"tw\u00f6"}]},
+        {"role":"system","content":"late"},{"role":"user","content":"new"},{"role":"tool","content":"t"}]}"#;
+    let messages = facts(body).messages;
+    assert_eq!((messages.count, messages.first_role), (6, Role::System));
+    assert_eq!(messages.text_bytes, "sonetwölatenewt".len());
+    assert_eq!(messages.first, at(body, "{\"role\":\"system\""));
+    let developer = r#"{"role":"developer"}"#;
+    assert_eq!(messages.leading_system_end, Some(at(body, developer) + developer.len()));
+    assert_eq!(&body[messages.newest_user_content.expect("a user")], "\"new\"");
+    assert_eq!(facts(SMALL).messages.leading_system_end, None);
+}
+
+#[test]
+fn each_fault_is_named() {
+    let long = format!(r#"{{"x":{}"#, "[".repeat(1 << 16));
+    let wrong = |key, expected| RequestError::WrongType { key, expected };
+    let cases = [
+        ("", RequestError::NotJson { at: 0 }),
+        (r#"{"model":"a","messages":[{}]"#, RequestError::NotJson { at: 28 }),
+        (r#"{"model":"a","messages":[{}]}}"#, RequestError::NotJson { at: 29 }),
+        ("[]", RequestError::NotAnObject),
+        (r#"{"messages":[{}]}"#, RequestError::Missing { key: "model" }),
+        (r#"{"model":"","messages":[{}]}"#, RequestError::Empty { key: "model" }),
+        (r#"{"model":7,"messages":[{}]}"#, wrong("model", "a string")),
+        (r#"{"model":"a"}"#, RequestError::Missing { key: "messages" }),
+        (r#"{"model":"a","messages":[]}"#, RequestError::Empty { key: "messages" }),
+        (r#"{"model":"a","messages":"hi"}"#, wrong("messages", "a list of objects")),
+        (r#"{"model":"a","messages":["hi"]}"#, wrong("messages", "a list of objects")),
+        (r#"{"model":"a","messages":[{}],"stream":"yes"}"#, wrong("stream", "true or false")),
+        (r#"{"model":"a","messages":[{}],"fallbacks":"b"}"#, wrong("fallbacks", "a list of model names")),
+        (r#"{"model":"a","messages":[{}],"fallbacks":[1]}"#, wrong("fallbacks", "a list of model names")),
+    ];
+    for (body, error) in cases {
+        assert_eq!(scan(body).expect_err(body), error, "{body}");
+    }
+    let at = r#"{"x":"#.len() + MAX_DEPTH - 1;
+    assert_eq!(scan(&long).expect_err("too deep"), RequestError::TooDeep { at });
+}
+
+#[test]
+fn a_key_that_is_read_may_not_come_twice_however_it_is_spelt() {
+    let bodies = [
+        (r#"{"model":"a","mod\u0065l":"b","messages":[{}]}"#, "model"),
+        (r#"{"model":"a","messages":[{}],"messages":[{}]}"#, "messages"),
+        (r#"{"model":"a","messages":[{}],"stream":null,"stream":true}"#, "stream"),
+        (r#"{"model":"a","messages":[{"role":"user","role":"system"}]}"#, "role"),
+        (r#"{"model":"a","messages":[{}],"fallbacks":[],"fallbacks":["x"]}"#, "fallbacks"),
+        (r#"{"model":"a","messages":[{}],"stream_options":{},"stream_options":{}}"#, "stream_options"),
+    ];
+    for (body, key) in bodies {
+        assert_eq!(scan(body).expect_err(body), RequestError::Duplicate { key }, "{body}");
+    }
+    assert!(scan(r#"{"model":"a","x":1,"x":2,"messages":[{}]}"#).is_ok());
+}
+
+fn any_json() -> impl Strategy<Value = Value> {
+    let leaf = prop_oneof![
+        Just(Value::Null), any::<bool>().prop_map(Value::from), any::<i64>().prop_map(Value::from),
+        any::<String>().prop_map(Value::from),
+    ];
+    leaf.prop_recursive(4, 32, 6, |inner| {
+        prop_oneof![
+            prop::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
+            prop::collection::hash_map(any::<String>(), inner, 0..4)
+                .prop_map(|members| Value::Object(members.into_iter().collect())),
+        ]
+    })
+}
+
+fn text_of(message: &Value) -> usize {
+    let len = |value: &Value| value.as_str().map_or(0, str::len);
+    match &message["content"] {
+        Value::Array(parts) => parts.iter().map(|part| len(&part["text"])).sum(),
+        content => len(content),
+    }
+}
+
+fn message() -> impl Strategy<Value = Value> {
+    let content = prop_oneof![
+        any::<String>().prop_map(Value::from),
+        any::<String>().prop_map(|text| json!([{"type": "text", "text": text}, {"type": "image_url"}])),
+    ];
+    (prop_oneof![Just("system"), Just("user"), Just("assistant")], content, any_json())
+        .prop_map(|(role, content, extra)| json!({"role": role, "content": content, "extra": extra}))
+}
+
+proptest! {
+    #[test]
+    fn the_scan_agrees_with_a_tree(
+        model in "[^\0]{1,12}",
+        messages in prop::collection::vec(message(), 1..5),
+        stream: bool,
+        fallbacks in prop::option::of(prop::collection::vec(any::<String>(), 0..3)),
+        extra in prop::collection::hash_map("[x-z]{1,3}", any_json(), 0..4),
+        pretty: bool,
+        new_model: String,
+    ) {
+        let mut tree: Map<String, Value> = extra.into_iter().collect();
+        tree.insert("model".into(), model.as_str().into());
+        tree.insert("stream".into(), stream.into());
+        tree.insert("messages".into(), messages.clone().into());
+        if let Some(fallbacks) = &fallbacks {
+            tree.insert("fallbacks".into(), fallbacks.clone().into());
+        }
+        let body = if pretty { serde_json::to_string_pretty(&tree) } else { serde_json::to_string(&tree) };
+        let request = scan(&body.expect("prints")).expect("good");
+        let facts = request.facts();
+        prop_assert_eq!(&facts.model, &model);
+        prop_assert_eq!(facts.stream, stream);
+        prop_assert_eq!(&facts.fallbacks, &fallbacks);
+        prop_assert_eq!(facts.messages.count, messages.len());
+        prop_assert_eq!(facts.messages.text_bytes, messages.iter().map(text_of).sum::<usize>());
+        tree.insert("model".into(), new_model.as_str().into());
+        tree.remove("fallbacks");
+        let upstream: Map<String, Value> =
+            serde_json::from_slice(&request.with_model(&new_model)).expect("still JSON");
+        prop_assert_eq!(upstream, tree);
+    }
+
+    #[test]
+    fn random_bytes_never_panic(head in 0usize..SMALL.len(), noise: Vec<u8>, tail in 0usize..SMALL.len()) {
+        let body = [&SMALL.as_bytes()[..head], &noise, &SMALL.as_bytes()[tail..]].concat();
+        let _ = ChatRequest::scan(&Bytes::from(body)).map(|request| request.with_model("b"));
+    }
+}
