@@ -7,3 +7,4 @@ pub mod clock;
 pub mod failure;
 pub mod ids;
 pub mod settings;
+pub mod terminal;
