@@ -144,11 +144,25 @@ impl fmt::Debug for ProviderWords {
     }
 }
 
+/// What a reason alone does not tell, and the next step must know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Nuance {
+    /// A rate limit over a day or more: the same model is not retried (contract §5.4).
+    LongWindow,
+    /// A context overflow of the tokens that one request may bring, not of the model's window (contract §5.2).
+    RequestSizeCeiling,
+    /// A format failure that is the verdict of a content filter (design §6).
+    ContentFilter,
+}
+
 /// One failed attempt, as data: everything that the next step depends on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
     /// What was wrong.
     pub reason: Reason,
+    /// What the reason alone does not tell.
+    pub nuance: Option<Nuance>,
     /// The HTTP status that the provider sent, or named inside its stream.
     pub status: Option<u16>,
     /// The provider's own error code, restricted to `[A-Za-z0-9_.-]`, at most 64 characters.
@@ -166,6 +180,7 @@ impl Failure {
     pub const fn observed(reason: Reason, cut: Cut) -> Self {
         Self {
             reason,
+            nuance: None,
             status: None,
             code: None,
             cut,
