@@ -1,1 +1,7 @@
-fn main() {}
+//! The `understudy` command.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    understudy::cli::main()
+}

@@ -1,21 +1,264 @@
-//! One provider's API.
+//! One provider's API: one attempt, from the request's head to the answer's last byte. No retry, no metrics.
+
+mod fault;
+mod relay;
+mod whole;
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use understudy_messages::clock::Clock;
-use understudy_messages::provider::{Answered, Attempt, AttemptError};
-use understudy_messages::settings::ProviderSettings;
+use bytes::Bytes;
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use reqwest::{Request, Response};
+use secrecy::{ExposeSecret, SecretString};
+use understudy_messages::client::{AnswerHead, ClientFrame};
+use understudy_messages::clock::{Clock, Instant};
+use understudy_messages::failure::{CancelCause, Cut, Failure, Reason};
+use understudy_messages::provider::{Answered, Attempt, AttemptError, AttemptLimits};
+use understudy_messages::settings::{Api, ProviderSettings};
+
+use self::fault::fault;
+use crate::classify::{Signal, TransportFault, classify, transport};
+use crate::openai::chat;
+
+/// How much of an error's body is read.
+const ERROR_BODY: usize = 64 << 10;
+/// How long an error's body may take to arrive, once its status is there.
+const ERROR_BODY_WAIT: Duration = Duration::from_secs(5);
+/// How long an unused connection is kept.
+const POOL_IDLE: Duration = Duration::from_secs(90);
+/// Response headers that reach the client, beside `x-ratelimit-*`.
+const TO_CLIENT: [&str; 2] = ["openai-processing-ms", "openai-version"];
+
+/// An HTTP client for one arbiter: its connections are driven by the thread that opened them.
+///
+/// # Errors
+/// When TLS cannot be set up.
+pub fn http_client(connect: Duration) -> Result<reqwest::Client, reqwest::Error> {
+    reqwest::Client::builder()
+        .tcp_nodelay(true)
+        .connect_timeout(connect)
+        .pool_idle_timeout(POOL_IDLE)
+        .redirect(reqwest::redirect::Policy::none())
+        .retry(reqwest::retry::never())
+        .no_proxy()
+        .build()
+}
 
 /// One provider's API, as seen from one arbiter.
 pub struct Upstream {
-    _settings: Arc<ProviderSettings>,
-    _client: reqwest::Client,
-    _clock: Clock,
+    settings: Arc<ProviderSettings>,
+    client: reqwest::Client,
+    clock: Clock,
 }
 
 impl Upstream {
-    /// Asks once.
-    pub async fn attempt(&self, _attempt: &Attempt) -> Result<Answered, AttemptError> {
-        Err(AttemptError::Cancelled)
+    /// The API that `settings` describe, reached through `client`.
+    pub fn new(settings: Arc<ProviderSettings>, client: reqwest::Client, clock: Clock) -> Self {
+        Self { settings, client, clock }
+    }
+
+    /// Asks once, and lets the answer through to the turn's client as it comes.
+    ///
+    /// # Errors
+    /// [`AttemptError::Failed`] when this is no answer; the turn's progress tells what the client has seen of it.
+    pub async fn attempt(&self, attempt: &Attempt) -> Result<Answered, AttemptError> {
+        Exchange::new(self, attempt).run().await
+    }
+}
+
+/// One attempt under way.
+struct Exchange<'a> {
+    upstream: &'a Upstream,
+    attempt: &'a Attempt,
+    credential: Option<&'a SecretString>,
+    limits: AttemptLimits,
+    sent: Instant,
+}
+
+impl<'a> Exchange<'a> {
+    fn new(upstream: &'a Upstream, attempt: &'a Attempt) -> Self {
+        Self {
+            credential: upstream.settings.api_keys.first(),
+            limits: limits(attempt),
+            sent: upstream.clock.now(),
+            upstream,
+            attempt,
+        }
+    }
+
+    async fn run(&self) -> Result<Answered, AttemptError> {
+        let stream = self.attempt.turn.request.facts.stream;
+        let limit = if stream { self.limits.first_content } else { self.limits.whole };
+        let cut = if stream { TransportFault::FirstContentLimit } else { TransportFault::WholeLimit };
+        let deadline = self.sent + limit;
+        let request = self.request()?;
+        let response = self
+            .within(deadline, cut, self.upstream.client.execute(request))
+            .await?
+            .map_err(|error| failed(transport(fault(&error, TransportFault::LostBeforeFirstByte))))?;
+        match (response.status().is_success(), stream, is_event_stream(&response)) {
+            (false, _, _) => Err(failed(self.refused(response).await?)),
+            (true, true, true) => relay::Relay::new(self, deadline, &response).run(response).await,
+            (true, false, false) => self.whole(response, deadline).await,
+            (true, true, false) | (true, false, true) => Err(failed(self.other_kind(response, deadline).await?)),
+        }
+    }
+
+    fn request(&self) -> Result<Request, AttemptError> {
+        let turn = &self.attempt.turn.request;
+        let body = match self.upstream.settings.api {
+            Api::OpenaiChat => chat::request::for_model(
+                &self.attempt.prompt.body,
+                &turn.facts,
+                &self.attempt.candidate.model.model,
+            ),
+        };
+        let url = format!("{}/chat/completions", self.upstream.settings.base_url);
+        let request = self.upstream.client.post(url).headers(self.headers()).body(body);
+        request.build().map_err(|_| failed(Failure::observed(Reason::Unknown, Cut::Refused)))
+    }
+
+    fn headers(&self) -> HeaderMap {
+        let turn = &self.attempt.turn.request;
+        let accept = if turn.facts.stream { "text/event-stream" } else { "application/json" };
+        let mut headers = HeaderMap::with_capacity(4 + turn.headers.len());
+        for (name, value) in &turn.headers {
+            if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
+                headers.insert(name, value);
+            }
+        }
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static(accept));
+        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("understudy/", env!("CARGO_PKG_VERSION"))));
+        let bearer = self.credential.map(|key| HeaderValue::try_from(format!("Bearer {}", key.expose_secret())));
+        if let Some(Ok(mut bearer)) = bearer {
+            bearer.set_sensitive(true);
+            headers.insert(AUTHORIZATION, bearer);
+        }
+        headers
+    }
+
+    /// The provider answered with an error status.
+    async fn refused(&self, response: Response) -> Result<Failure, AttemptError> {
+        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let body = self.some_of(response).await?;
+        Ok(self.classified(Some(status), &headers, &body))
+    }
+
+    /// A stream where a whole answer was asked for, or the other way round: an error with status 200, or no answer.
+    async fn other_kind(&self, response: Response, deadline: Instant) -> Result<Failure, AttemptError> {
+        let headers = response.headers().clone();
+        let patience = self.upstream.clock.now() + ERROR_BODY_WAIT;
+        let read = self.some_of(response);
+        let body = self.within(deadline.min(patience), TransportFault::FirstContentLimit, read).await??;
+        Ok(self.classified(None, &headers, &body))
+    }
+
+    fn classified(&self, status: Option<u16>, headers: &HeaderMap, body: &[u8]) -> Failure {
+        classify(&Signal {
+            provider: &self.upstream.settings.name,
+            status,
+            headers: &|name| headers.get(name).and_then(|value| value.to_str().ok()),
+            body,
+            secret: self.secret(),
+            now: self.upstream.clock.wall(),
+        })
+    }
+
+    fn secret(&self) -> Option<&str> {
+        self.credential.map(ExposeSecret::expose_secret)
+    }
+
+    /// As much of an error's body as comes in time and fits.
+    async fn some_of(&self, mut response: Response) -> Result<Vec<u8>, AttemptError> {
+        let deadline = self.upstream.clock.now() + ERROR_BODY_WAIT;
+        let mut body = Vec::new();
+        while body.len() < ERROR_BODY {
+            let read = self.within(deadline, TransportFault::Lost, response.chunk()).await;
+            match read {
+                Ok(Ok(Some(bytes))) => body.extend_from_slice(&bytes),
+                Ok(Ok(None) | Err(_)) | Err(AttemptError::Failed { .. }) => break,
+                Err(AttemptError::Cancelled) => return Err(AttemptError::Cancelled),
+            }
+        }
+        body.truncate(ERROR_BODY);
+        Ok(body)
+    }
+
+    /// Waits for `work` until `deadline`, where it fails with `fault`, or the attempt is cancelled.
+    async fn within<F: Future>(
+        &self,
+        deadline: Instant,
+        fault: TransportFault,
+        work: F,
+    ) -> Result<F::Output, AttemptError> {
+        tokio::select! {
+            biased;
+            () = self.attempt.cancel.cancelled() => Err(AttemptError::Cancelled),
+            done = work => Ok(done),
+            () = self.upstream.clock.sleep_until(deadline) => Err(failed(transport(fault))),
+        }
+    }
+
+    /// Sends a frame to the client, who may be slow, until the attempt is cancelled.
+    async fn send(&self, frame: ClientFrame) -> Result<(), AttemptError> {
+        let turn = &self.attempt.turn;
+        tokio::select! {
+            biased;
+            () = self.attempt.cancel.cancelled() => Err(AttemptError::Cancelled),
+            sent = turn.client.send(frame) => sent.map_err(|_client_gone| {
+                turn.cancel.cancel(CancelCause::Client);
+                AttemptError::Cancelled
+            }),
+        }
+    }
+
+    fn head(&self, headers: Vec<(Bytes, Bytes)>) -> AnswerHead {
+        AnswerHead {
+            served_by: self.attempt.candidate.model.clone(),
+            attempts: self.attempt.number,
+            streaming: self.attempt.turn.request.facts.stream,
+            headers,
+        }
+    }
+}
+
+fn failed(failure: Failure) -> AttemptError {
+    AttemptError::Failed { failure, malformed: 0 }
+}
+
+fn is_event_stream(response: &Response) -> bool {
+    let kind = response.headers().get(CONTENT_TYPE);
+    kind.is_some_and(|kind| kind.as_bytes().to_ascii_lowercase().starts_with(b"text/event-stream"))
+}
+
+/// The response headers that may reach the client; the provider's request id under a name of its own.
+fn passing(headers: &HeaderMap) -> Vec<(Bytes, Bytes)> {
+    let mut passing = Vec::new();
+    for (name, value) in headers {
+        let value = || Bytes::copy_from_slice(value.as_bytes());
+        match name.as_str() {
+            "x-request-id" => passing.push((Bytes::from_static(b"x-upstream-request-id"), value())),
+            name if name.starts_with("x-ratelimit-") || TO_CLIENT.contains(&name) => {
+                passing.push((Bytes::copy_from_slice(name.as_bytes()), value()));
+            }
+            _ => {}
+        }
+    }
+    passing
+}
+
+/// Design §6, "Timeouts": shorter while a later candidate is usable; a model's own first-content limit stands.
+fn limits(attempt: &Attempt) -> AttemptLimits {
+    let timeouts = &attempt.turn.timeouts;
+    let (first_content, whole) = match attempt.successor {
+        true => (timeouts.first_content, timeouts.whole),
+        false => (timeouts.first_content_last, timeouts.whole_last),
+    };
+    AttemptLimits {
+        first_content: attempt.candidate.settings.first_content.unwrap_or(first_content),
+        idle: timeouts.idle,
+        whole,
     }
 }

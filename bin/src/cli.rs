@@ -1,0 +1,95 @@
+//! The command line. Exit codes: 0 fine, 1 a finding, 2 usage or unreachable.
+
+mod config;
+mod demo;
+mod log;
+mod output;
+mod serve;
+mod sim;
+mod status;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// An agent gateway: when the lead model fails, the next one answers, knowing its lines.
+#[derive(Debug, Parser)]
+#[command(name = "understudy", version, propagate_version = true)]
+struct Cli {
+    /// Print JSON for programs instead of text for people.
+    #[arg(long, global = true)]
+    json: bool,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run the gateway.
+    Serve(serve::Args),
+    /// Run simulated upstreams that misbehave by script.
+    Sim(sim::Args),
+    /// Run simulator and gateway together, drive sessions through an outage, and check every number.
+    Demo(demo::Args),
+    /// Ask a running gateway what it is doing.
+    Status(status::Args),
+    /// Work on configuration files.
+    #[command(subcommand)]
+    Config(config::Command),
+}
+
+/// How a command ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Exit {
+    /// As it should.
+    Fine,
+    /// It worked, and found something wrong.
+    Finding,
+    /// It could not do its work.
+    Unusable,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        match exit {
+            Exit::Fine => Self::SUCCESS,
+            Exit::Finding => Self::from(1),
+            Exit::Unusable => Self::from(2),
+        }
+    }
+}
+
+/// Parses the process's arguments and runs the command.
+pub fn main() -> ExitCode {
+    let cli = Cli::parse();
+    crate::install_tls();
+    let runner = actix::System::with_tokio_rt(crate::shared_runtime);
+    let result = runner.block_on(run(cli.command, cli.json));
+    let exit = result.unwrap_or_else(|error| {
+        output::complain(&error, cli.json);
+        Exit::Unusable
+    });
+    exit.into()
+}
+
+async fn run(command: Command, json: bool) -> anyhow::Result<Exit> {
+    match command {
+        Command::Serve(args) => serve::run(args, json).await,
+        Command::Sim(args) => sim::run(args, json).await,
+        Command::Demo(args) => demo::run(args, json).await,
+        Command::Status(args) => status::run(args, json).await,
+        Command::Config(command) => config::run(command, json),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

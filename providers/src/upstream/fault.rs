@@ -1,0 +1,45 @@
+//! From a client library's error to what went wrong on the way.
+
+use std::error::Error;
+use std::io::{self, ErrorKind};
+
+use crate::classify::TransportFault;
+
+/// What `error` means; `lost` is what a broken connection means at this point.
+pub(super) fn fault(error: &reqwest::Error, lost: TransportFault) -> TransportFault {
+    if !error.is_connect() {
+        return lost;
+    }
+    if error.is_timeout() {
+        return TransportFault::ConnectTimeout;
+    }
+    causes(error).find_map(of_cause).unwrap_or(TransportFault::Refused)
+}
+
+fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
+    std::iter::successors(Some(error), |error| error.source())
+}
+
+fn of_cause(cause: &(dyn Error + 'static)) -> Option<TransportFault> {
+    if let Some(tls) = cause.downcast_ref::<rustls::Error>() {
+        return Some(of_tls(tls));
+    }
+    let error = cause.downcast_ref::<io::Error>()?;
+    if let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+        return Some(of_tls(tls));
+    }
+    match error.kind() {
+        ErrorKind::ConnectionRefused => Some(TransportFault::Refused),
+        ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Some(TransportFault::Unreachable),
+        ErrorKind::TimedOut => Some(TransportFault::ConnectTimeout),
+        _ if error.to_string().contains("lookup address") => Some(TransportFault::NameNotFound),
+        _ => None,
+    }
+}
+
+fn of_tls(error: &rustls::Error) -> TransportFault {
+    match error {
+        rustls::Error::InvalidCertificate(_) | rustls::Error::NoCertificatesPresented => TransportFault::TlsCertificate,
+        _ => TransportFault::TlsHandshake,
+    }
+}
