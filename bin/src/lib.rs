@@ -1,1 +1,3 @@
-//! .
+//! Where Understudy runs: its configuration, and what is built from it.
+
+pub mod config;
