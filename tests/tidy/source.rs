@@ -18,7 +18,7 @@ pub(crate) struct Source {
     pub path: String,
     /// Everything, tests included.
     pub code: String,
-    /// What is compiled outside tests: items under `#[cfg(test)]` are blanks, and test files are all blank.
+    /// What is compiled outside tests: items under `#[cfg(test)]` are blanks, and files of tests are all blank.
     pub production: String,
     /// String literals outside tests.
     pub literals: Vec<Literal>,
@@ -27,10 +27,11 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    pub(crate) fn read(path: &str, text: &str) -> Self {
+    /// Takes a file apart; `all_test` says that none of it is compiled outside tests.
+    pub(crate) fn read(path: &str, text: &str, all_test: bool) -> Self {
         let (code, literals) = strip(text);
         let lines = text.lines().count();
-        let mut is_test = vec![is_test_file(path); lines + 1];
+        let mut is_test = vec![all_test; lines + 1];
         for (first, last) in test_items(&code) {
             is_test[first..=last].fill(true);
         }
@@ -57,9 +58,21 @@ impl Source {
     }
 }
 
-fn is_test_file(path: &str) -> bool {
-    let folders = ["tests", "benches"];
-    path.ends_with("/tests.rs") || path.split('/').any(|part| folders.contains(&part))
+/// The modules that `text` declares under `#[cfg(test)]` and keeps in files of their own: paths without `.rs`.
+pub(crate) fn test_modules(path: &str, text: &str) -> Vec<String> {
+    let stem = path.trim_end_matches(".rs");
+    let (parent, file) = stem.rsplit_once('/').unwrap_or(("", stem));
+    let is_root = ["lib", "main", "mod"].contains(&file);
+    let folder = if is_root { parent } else { stem };
+    let (code, _) = strip(text);
+    let items = code.split("#[cfg(test)]").skip(1);
+    items
+        .filter_map(|item| item.split_once(';')?.0.split_once("mod "))
+        .filter(|(visibility, _)| !visibility.contains(['{', '=']))
+        .map(|(_, name)| name.trim())
+        .filter(|name| name.chars().all(is_word))
+        .map(|name| format!("{folder}/{name}"))
+        .collect()
 }
 
 fn is_word(c: char) -> bool {

@@ -1,7 +1,7 @@
 use super::*;
 
 fn code_of(text: &str) -> String {
-    Source::read("a/src/lib.rs", text).code
+    Source::read("a/src/lib.rs", text, false).code
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn raw_identifiers_and_words_that_end_in_r_are_no_strings() {
 
 #[test]
 fn literals_have_line_and_text() {
-    let source = Source::read("a/src/lib.rs", "\n\"one\"\n  r#\"tw\"o\"# 'c'");
+    let source = Source::read("a/src/lib.rs", "\n\"one\"\n  r#\"tw\"o\"# 'c'", false);
     let literal = |line, text: &str| Literal {
         line,
         text: text.to_owned(),
@@ -32,7 +32,7 @@ fn literals_have_line_and_text() {
 #[test]
 fn items_under_cfg_test_are_not_production() {
     let text = "fn a() {}\n#[cfg(test)]\nuse x::y;\nfn b() {}\n#[cfg(test)]\n#[path = \"t.rs\"]\nmod tests {\n    fn c() { \"l\" }\n}\nfn d() {}\n";
-    let source = Source::read("a/src/lib.rs", text);
+    let source = Source::read("a/src/lib.rs", text, false);
     let names: Vec<String> = functions(&source.production)
         .into_iter()
         .map(|function| function.name)
@@ -40,18 +40,6 @@ fn items_under_cfg_test_are_not_production() {
     assert_eq!(names, ["a", "b", "d"]);
     assert_eq!(source.production_lines, 3);
     assert!(source.literals.is_empty());
-}
-
-#[test]
-fn test_files_hold_no_production_code() {
-    for path in ["a/src/b/tests.rs", "tests/src/lib.rs", "bin/tests/cli.rs"] {
-        let source = Source::read(path, "fn a() {}\n");
-        assert_eq!((source.production.trim(), source.production_lines), ("", 0));
-    }
-    assert_eq!(
-        Source::read("a/src/latests.rs", "fn a() {}").production_lines,
-        1
-    );
 }
 
 #[test]
