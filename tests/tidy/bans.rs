@@ -49,9 +49,8 @@ fn check_source(source: &Source) -> Vec<Violation> {
     for ban in BANS.iter().filter(|ban| ban.home != Some(&*source.path)) {
         for (line, text) in source.production_numbered() {
             let found = ban.words.iter().filter(|word| says(text, word));
-            violations.extend(found.map(|word| {
-                Violation::new(&source.path, line, format!("`{word}`: {}", ban.reason))
-            }));
+            violations
+                .extend(found.map(|word| Violation::new(&source.path, line, format!("`{word}`: {}", ban.reason))));
         }
     }
     for (line, text) in (1..).zip(source.code.lines()) {
@@ -101,10 +100,7 @@ mod tests {
         let spawn = "fn f() { tokio::spawn(x); }";
         assert_eq!(violations("actors/src/supervision.rs", spawn), 0);
         assert_eq!(violations("actors/src/session/mod.rs", spawn), 1);
-        assert_eq!(
-            violations("bin/src/cli/output.rs", "fn f() { println!(); }"),
-            0
-        );
+        assert_eq!(violations("bin/src/cli/output.rs", "fn f() { println!(); }"), 0);
     }
 
     #[test]
@@ -127,9 +123,6 @@ mod tests {
         let attribute = "#[allow(dead_code)]\nfn f() {}\n";
         assert_eq!(violations("bin/src/lib.rs", attribute), 1);
         assert_eq!(violations("tests/src/lib.rs", attribute), 1);
-        assert_eq!(
-            violations("bin/src/lib.rs", &format!("#!{}", &attribute[1..])),
-            1
-        );
+        assert_eq!(violations("bin/src/lib.rs", &format!("#!{}", &attribute[1..])), 1);
     }
 }

@@ -10,11 +10,7 @@ const OURS: [(&str, &[&str]); 6] = [
     ("plugins", &["understudy-messages"]),
     (
         "actors",
-        &[
-            "understudy-messages",
-            "understudy-providers",
-            "understudy-plugins",
-        ],
+        &["understudy-messages", "understudy-providers", "understudy-plugins"],
     ),
     (
         "bin",
@@ -119,13 +115,10 @@ mod tests {
     use super::*;
 
     fn violations(folder: &str, manifest: &str) -> Vec<String> {
-        check(&Workspace::sample(
-            &format!("{folder}/Cargo.toml"),
-            manifest,
-        ))
-        .into_iter()
-        .map(|violation| violation.message)
-        .collect()
+        check(&Workspace::sample(&format!("{folder}/Cargo.toml"), manifest))
+            .into_iter()
+            .map(|violation| violation.message)
+            .collect()
     }
 
     #[test]

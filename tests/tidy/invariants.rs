@@ -16,9 +16,7 @@ pub(crate) fn check(workspace: &Workspace) -> Vec<Violation> {
         return vec![Violation::new(MAP, 1, "states no invariant")];
     }
     let tests = test_names(workspace);
-    let unproved = invariants
-        .into_iter()
-        .filter(|(_, text)| !names_one_of(text, &tests));
+    let unproved = invariants.into_iter().filter(|(_, text)| !names_one_of(text, &tests));
     unproved
         .map(|(line, text)| {
             let name = text.split_whitespace().next().unwrap_or_default();
@@ -32,14 +30,8 @@ pub(crate) fn check(workspace: &Workspace) -> Vec<Violation> {
 fn test_names(workspace: &Workspace) -> BTreeSet<String> {
     let names = |code: &str| functions(code).into_iter().map(|function| function.name);
     let sources = &workspace.sources;
-    let all: BTreeSet<String> = sources
-        .iter()
-        .flat_map(|source| names(&source.code))
-        .collect();
-    let production: BTreeSet<String> = sources
-        .iter()
-        .flat_map(|source| names(&source.production))
-        .collect();
+    let all: BTreeSet<String> = sources.iter().flat_map(|source| names(&source.code)).collect();
+    let production: BTreeSet<String> = sources.iter().flat_map(|source| names(&source.production)).collect();
     all.difference(&production).cloned().collect()
 }
 
@@ -82,8 +74,7 @@ mod tests {
     use super::*;
     use crate::workspace::File;
 
-    const CODE: &str =
-        "fn serve() {}\n#[cfg(test)]\nmod tests {\n    fn a_turn_ends_once() {}\n}\n";
+    const CODE: &str = "fn serve() {}\n#[cfg(test)]\nmod tests {\n    fn a_turn_ends_once() {}\n}\n";
 
     fn violations(map: &str) -> Vec<String> {
         let file = |path: &str, text: &str| File {
@@ -104,10 +95,7 @@ mod tests {
         ] {
             assert_eq!(violations(text).len(), 1, "{text}");
         }
-        assert_eq!(
-            violations("IO and I1b are no invariants"),
-            ["states no invariant"]
-        );
+        assert_eq!(violations("IO and I1b are no invariants"), ["states no invariant"]);
     }
 
     #[test]

@@ -26,11 +26,7 @@ struct Violation {
 impl Violation {
     fn new(path: &str, line: usize, message: impl Into<String>) -> Self {
         let (path, message) = (path.to_owned(), message.into());
-        Self {
-            path,
-            line,
-            message,
-        }
+        Self { path, line, message }
     }
 }
 

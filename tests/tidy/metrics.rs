@@ -9,16 +9,10 @@ const HOME: &str = "actors/src/telemetry";
 const CRATES: [&str; 5] = ["actors", "messages", "plugins", "providers", "tests"];
 
 pub(crate) fn check(workspace: &Workspace) -> Vec<Violation> {
-    let strangers = workspace
-        .sources
-        .iter()
-        .filter(|source| !is_home(&source.path));
+    let strangers = workspace.sources.iter().filter(|source| !is_home(&source.path));
     strangers
         .flat_map(|source| {
-            let names = source
-                .literals
-                .iter()
-                .filter(|literal| is_metric(&literal.text));
+            let names = source.literals.iter().filter(|literal| is_metric(&literal.text));
             names.map(|name| {
                 let message = format!("metric `{}` is named outside {HOME}", name.text);
                 Violation::new(&source.path, name.line, message)

@@ -28,16 +28,10 @@ pub(crate) fn check(workspace: &Workspace) -> Vec<Violation> {
             let (open, close) = function.body;
             let what = format!("fn {}", function.name);
             refuse(function.line, what, close - function.line + 1, MAX_FUNCTION);
-            let in_handler =
-                |(_, first, last): &(&str, usize, usize)| (*first..=*last).contains(&open);
+            let in_handler = |(_, first, last): &(&str, usize, usize)| (*first..=*last).contains(&open);
             if function.name == "handle" && handlers.iter().any(in_handler) {
                 let lines = (close - open).saturating_sub(1);
-                refuse(
-                    function.line,
-                    "the body of a handler".to_owned(),
-                    lines,
-                    MAX_HANDLE,
-                );
+                refuse(function.line, "the body of a handler".to_owned(), lines, MAX_HANDLE);
             }
         }
     }

@@ -43,10 +43,7 @@ impl Source {
         Self {
             path: path.to_owned(),
             production,
-            literals: literals
-                .into_iter()
-                .filter(|literal| !is_test[literal.line])
-                .collect(),
+            literals: literals.into_iter().filter(|literal| !is_test[literal.line]).collect(),
             production_lines: is_test[1..].iter().filter(|test| !**test).count(),
             code,
         }
@@ -143,9 +140,7 @@ pub(crate) fn impls(code: &str) -> Vec<(&str, usize, usize)> {
     words(code, "impl")
         .filter(|at| starts_line(code, *at))
         .filter_map(|at| match body_of_item(code, at) {
-            Body::Block(open, close) => {
-                Some((&code[at..open], line_of(code, open), line_of(code, close)))
-            }
+            Body::Block(open, close) => Some((&code[at..open], line_of(code, open), line_of(code, close))),
             Body::None(_) => None,
         })
         .collect()
@@ -158,13 +153,11 @@ fn starts_line(code: &str, at: usize) -> bool {
 
 /// Where `word` stands on its own.
 fn words<'a>(code: &'a str, word: &'a str) -> impl Iterator<Item = usize> + 'a {
-    code.match_indices(word)
-        .map(|(at, _)| at)
-        .filter(move |at| {
-            let before = code[..*at].chars().next_back();
-            let after = code[at + word.len()..].chars().next();
-            !before.is_some_and(is_word) && !after.is_some_and(is_word)
-        })
+    code.match_indices(word).map(|(at, _)| at).filter(move |at| {
+        let before = code[..*at].chars().next_back();
+        let after = code[at + word.len()..].chars().next();
+        !before.is_some_and(is_word) && !after.is_some_and(is_word)
+    })
 }
 
 fn line_of(code: &str, at: usize) -> usize {

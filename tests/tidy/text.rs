@@ -3,18 +3,10 @@
 use crate::{Violation, Workspace};
 
 /// Marks of work put off: an issue is the place for that. Put together here, so that this file passes its own rule.
-const LATER: [&str; 3] = [
-    concat!("TO", "DO"),
-    concat!("FIX", "ME"),
-    concat!("X", "XX"),
-];
+const LATER: [&str; 3] = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("X", "XX")];
 
 /// Folders of a machine that nobody else has.
-const MACHINE: [&str; 3] = [
-    concat!("/wo", "rk/"),
-    concat!("/ro", "ot/"),
-    concat!("/ho", "me/"),
-];
+const MACHINE: [&str; 3] = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
 
 pub(crate) fn check(workspace: &Workspace) -> Vec<Violation> {
     let mut violations = Vec::new();

@@ -49,8 +49,7 @@ fn not_supported(name: &str) -> Problem {
         column: None,
         found: None,
         message: "is set, but this provider's wire format is not supported yet".to_owned(),
-        fix: "set OPENAI_API_KEY, or write a configuration file with an openai-chat provider"
-            .to_owned(),
+        fix: "set OPENAI_API_KEY, or write a configuration file with an openai-chat provider".to_owned(),
     }
 }
 
@@ -90,10 +89,7 @@ mod tests {
         .expect("is valid")
         .expect("is there");
         let settings = config.settings;
-        assert_eq!(
-            settings.providers["openai"].base_url,
-            "http://127.0.0.1:9/v1"
-        );
+        assert_eq!(settings.providers["openai"].base_url, "http://127.0.0.1:9/v1");
         assert_eq!(settings.agents[0].primary.to_string(), "openai/llama");
     }
 

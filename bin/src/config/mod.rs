@@ -134,9 +134,7 @@ impl ServerConfig {
 
 fn read_bounded(path: &FilePath, limit: u64) -> io::Result<String> {
     let mut text = String::new();
-    File::open(path)?
-        .take(limit + 1)
-        .read_to_string(&mut text)?;
+    File::open(path)?.take(limit + 1).read_to_string(&mut text)?;
     if text.len() as u64 > limit {
         return Err(io::Error::from(io::ErrorKind::FileTooLarge));
     }

@@ -61,16 +61,10 @@ mod tests {
 
     #[test]
     fn a_path_reads_like_the_document() {
-        let list = Path::default()
-            .key("agents")
-            .key("support")
-            .key("fallbacks");
+        let list = Path::default().key("agents").key("support").key("fallbacks");
         assert_eq!(list.index(2).to_string(), "agents.support.fallbacks[2]");
         let model = Path::default().key("models").key("openai/gpt-5.5");
-        assert_eq!(
-            model.key("context").to_string(),
-            r#"models."openai/gpt-5.5".context"#
-        );
+        assert_eq!(model.key("context").to_string(), r#"models."openai/gpt-5.5".context"#);
     }
 
     #[test]

@@ -59,9 +59,7 @@ pub(crate) fn count(text: &str) -> Result<u64, QuantityError> {
 }
 
 fn scaled(text: &str, units: &[(&str, u64)], limit: u64) -> Result<u64, QuantityError> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
     let (digits, unit) = text.split_at(end);
     if digits.is_empty() {
         return Err(QuantityError::NoNumber);
@@ -117,10 +115,7 @@ mod tests {
     fn a_count_is_a_plain_number() {
         assert_eq!(count("400000"), Ok(400_000));
         assert_eq!(count("400k"), Err(QuantityError::UnknownUnit));
-        assert_eq!(
-            count("99999999999999999999999"),
-            Err(QuantityError::TooLarge)
-        );
+        assert_eq!(count("99999999999999999999999"), Err(QuantityError::TooLarge));
     }
 
     proptest! {

@@ -13,11 +13,7 @@ pub fn for_people(file: &str, error: &ConfigError) -> String {
         ConfigError::Unreadable(source) => return format!("{file}: {error}: {source}\n"),
         ConfigError::Invalid(problems) => problems,
     };
-    let noun = if problems.len() == 1 {
-        "problem"
-    } else {
-        "problems"
-    };
+    let noun = if problems.len() == 1 { "problem" } else { "problems" };
     let mut text = format!("{file}: {} {noun}\n", problems.len());
     for problem in problems {
         // writing to a string cannot fail
@@ -34,10 +30,7 @@ fn paragraph(file: &str, problem: &Problem) -> String {
     } else {
         format!("  ({file}{place})")
     };
-    let found = problem
-        .found
-        .as_ref()
-        .map(|found| format!("  found: {found}\n"));
+    let found = problem.found.as_ref().map(|found| format!("  found: {found}\n"));
     let found = found.unwrap_or_default();
     format!("{problem}{place}\n{found}  fix:   {}\n", problem.fix)
 }

@@ -19,10 +19,7 @@ pub(crate) enum SubstitutionError {
 ///
 /// # Errors
 /// All references that cannot be replaced, in their order.
-pub(crate) fn substitute(
-    text: &str,
-    env: &Environment<'_>,
-) -> Result<String, Vec<SubstitutionError>> {
+pub(crate) fn substitute(text: &str, env: &Environment<'_>) -> Result<String, Vec<SubstitutionError>> {
     let mut output = String::with_capacity(text.len());
     let mut errors = Vec::new();
     let mut rest = text;
@@ -47,11 +44,7 @@ pub(crate) fn substitute(
         rest = after;
     }
     output.push_str(rest);
-    if errors.is_empty() {
-        Ok(output)
-    } else {
-        Err(errors)
-    }
+    if errors.is_empty() { Ok(output) } else { Err(errors) }
 }
 
 fn is_name(text: &str) -> bool {

@@ -51,10 +51,7 @@ mod tests {
 
     #[test]
     fn a_word_unlike_any_other_is_told_all_choices() {
-        assert_eq!(
-            instead_of("colour", ["pretty", "json"]),
-            "choose from: pretty, json"
-        );
+        assert_eq!(instead_of("colour", ["pretty", "json"]), "choose from: pretty, json");
         assert_eq!(instead_of("colour", []), "remove it");
     }
 

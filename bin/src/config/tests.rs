@@ -69,10 +69,7 @@ fn the_sample_becomes_settings() {
     let settings = &config.settings;
     let anthropic = &settings.providers["anthropic"];
     assert_eq!(anthropic.base_url, "https://api.anthropic.com/v1");
-    assert_eq!(
-        anthropic.api_keys[0].expose_secret(),
-        "sk-canary-ANTHROPIC_API_KEY"
-    );
+    assert_eq!(anthropic.api_keys[0].expose_secret(), "sk-canary-ANTHROPIC_API_KEY");
     assert_eq!(settings.providers["openai"].api_keys.len(), 2);
     assert_eq!(
         settings.aliases["fast"],
@@ -143,8 +140,7 @@ fn every_default_can_be_changed() {
 
 #[test]
 fn an_agent_named_default_is_the_default_agent() {
-    let text =
-        format!("{MINIMAL}agents: {{ a: {{ model: openai/m }}, default: {{ model: openai/m }} }}");
+    let text = format!("{MINIMAL}agents: {{ a: {{ model: openai/m }}, default: {{ model: openai/m }} }}");
     assert_eq!(accepted(&text).settings.default_agent, 1);
 }
 
@@ -157,9 +153,8 @@ fn without_agents_one_is_made_from_the_first_chain_or_model() {
         (primary, agents[0].fallbacks.len())
     };
     assert_eq!(of(MINIMAL), ("openai/m".to_owned(), 0));
-    let chains = format!(
-        "{MINIMAL}  \nmodels: {{ openai/m: {{}}, b: {{ chain: [openai/m] }}, a: {{ chain: [openai/m] }} }}"
-    );
+    let chains =
+        format!("{MINIMAL}  \nmodels: {{ openai/m: {{}}, b: {{ chain: [openai/m] }}, a: {{ chain: [openai/m] }} }}");
     assert_eq!(of(&chains), ("openai/m".to_owned(), 0));
     let listed = "providers:\n  z: { api: openai-chat, base_url: 'http://z', models: [z1, z2] }\n  \
                   a: { api: openai-chat, base_url: 'http://a', models: [a1] }";
@@ -186,18 +181,16 @@ fn what_later_releases_bring_is_refused_by_name() {
     for pattern in unsupported::KEYS {
         let (path, document) = document_with(pattern, "{}");
         let problems = refused(&document);
-        let named = problems.iter().any(|problem| {
-            problem.path == path && problem.message.contains("is not supported yet")
-        });
+        let named = problems
+            .iter()
+            .any(|problem| problem.path == path && problem.message.contains("is not supported yet"));
         assert!(named, "{path}: {problems:#?}");
     }
     for (pattern, value) in unsupported::VALUES {
         let (path, document) = document_with(pattern, value);
         let problems = refused(&document);
         let named = problems.iter().any(|problem| {
-            problem.path == path
-                && problem.found.as_deref() == Some(value)
-                && problem.message == "is not supported yet"
+            problem.path == path && problem.found.as_deref() == Some(value) && problem.message == "is not supported yet"
         });
         assert!(named, "{path}: {problems:#?}");
     }
@@ -206,9 +199,9 @@ fn what_later_releases_bring_is_refused_by_name() {
 /// A document with `value` at a place that fits `pattern`, and that place.
 fn document_with(pattern: &str, value: &str) -> (String, String) {
     let path = pattern.replace('*', "x");
-    let document = path.rsplit('.').fold(value.to_owned(), |inner, key| {
-        format!("{{ {key}: {inner} }}")
-    });
+    let document = path
+        .rsplit('.')
+        .fold(value.to_owned(), |inner, key| format!("{{ {key}: {inner} }}"));
     (path, document)
 }
 
@@ -227,9 +220,8 @@ fn a_typo_is_told_what_was_meant() {
     let (problem, fix) = only_problem("providers: { openai: { models: [m], api_kye: k } }");
     assert_eq!(problem, "providers.openai.api_kye: is not a known key");
     assert_eq!(fix, "did you mean `api_key`?");
-    let (_, fix) = only_problem(
-        "providers: { openai: { models: [gpt-5.5] } }\nagents: { a: { model: openai/gtp-5.5 } }",
-    );
+    let (_, fix) =
+        only_problem("providers: { openai: { models: [gpt-5.5] } }\nagents: { a: { model: openai/gtp-5.5 } }");
     assert_eq!(fix, "did you mean `gpt-5.5`?");
     let (_, fix) = only_problem(&format!("{MINIMAL}agents: {{ a: {{ model: opnai/m }} }}"));
     assert_eq!(fix, "did you mean `openai`?");
@@ -420,8 +412,7 @@ sk: sk-canary
 
 #[test]
 fn a_missing_variable_is_a_problem_that_names_it() {
-    let (problem, _) =
-        only_problem("providers: { openai: { api_key: \"${NO_SUCH}\", models: [m] } }");
+    let (problem, _) = only_problem("providers: { openai: { api_key: \"${NO_SUCH}\", models: [m] } }");
     assert_eq!(
         problem,
         "providers.openai.api_key: environment variable NO_SUCH is not set"
@@ -430,10 +421,8 @@ fn a_missing_variable_is_a_problem_that_names_it() {
 
 #[test]
 fn an_empty_variable_is_not_a_value() {
-    let text =
-        "providers: { openai: { api_key: \"${K}\", base_url: \"${U}\", models: [\"${M}\"] } }";
-    let Err(ConfigError::Invalid(problems)) = ServerConfig::parse(text, &|_| Some(String::new()))
-    else {
+    let text = "providers: { openai: { api_key: \"${K}\", base_url: \"${U}\", models: [\"${M}\"] } }";
+    let Err(ConfigError::Invalid(problems)) = ServerConfig::parse(text, &|_| Some(String::new())) else {
         panic!("was accepted");
     };
     let empty = |problem: &&Problem| problem.message == "is empty";
@@ -443,13 +432,8 @@ fn an_empty_variable_is_not_a_value() {
 #[test]
 fn a_variable_may_hold_a_number() {
     let env = |_: &str| Some("12".to_owned());
-    let text = format!(
-        "{MINIMAL}defaults: {{ limits: {{ in_flight: \"${{N}}\", body: \"${{N}}KiB\" }} }}"
-    );
-    let limits = ServerConfig::parse(&text, &env)
-        .expect("is valid")
-        .settings
-        .limits;
+    let text = format!("{MINIMAL}defaults: {{ limits: {{ in_flight: \"${{N}}\", body: \"${{N}}KiB\" }} }}");
+    let limits = ServerConfig::parse(&text, &env).expect("is valid").settings.limits;
     assert_eq!((limits.in_flight, limits.body), (12, 12_288));
 }
 
@@ -458,19 +442,14 @@ fn an_admin_listener_off_loopback_needs_a_token() {
     let open = format!("{MINIMAL}listen: {{ admin: \"0.0.0.0:4243\" }}\n");
     let (problem, _) = only_problem(&open);
     assert!(problem.starts_with("admin_token: is missing"), "{problem}");
-    assert!(
-        accepted(&format!("{open}admin_token: t"))
-            .admin_token
-            .is_some()
-    );
+    assert!(accepted(&format!("{open}admin_token: t")).admin_token.is_some());
     accepted(&format!("{MINIMAL}listen: {{ admin: \"[::1]:4243\" }}\n"));
 }
 
 #[test]
 fn both_listeners_cannot_share_an_address() {
-    let listen = |api: &str, admin: &str| {
-        format!("{MINIMAL}admin_token: t\nlisten: {{ api: \"{api}\", admin: \"{admin}\" }}")
-    };
+    let listen =
+        |api: &str, admin: &str| format!("{MINIMAL}admin_token: t\nlisten: {{ api: \"{api}\", admin: \"{admin}\" }}");
     let (problem, _) = only_problem(&listen("127.0.0.1:80", "127.0.0.1:80"));
     assert_eq!(problem, "listen.admin: is the address of the API listener");
     only_problem(&listen("0.0.0.0:80", "127.0.0.1:80"));
@@ -500,16 +479,10 @@ fn every_example_is_valid() {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder).expect("examples/ is there") {
         let path = entry.expect("is an entry").path();
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "yaml")
-        {
+        if path.extension().is_some_and(|extension| extension == "yaml") {
             let text = std::fs::read_to_string(&path).expect("is readable");
             if let Err(error) = ServerConfig::parse(&text, &canary) {
-                panic!(
-                    "{}",
-                    report::for_people(&path.display().to_string(), &error)
-                );
+                panic!("{}", report::for_people(&path.display().to_string(), &error));
             }
             names.push(path.file_name().map(std::ffi::OsStr::to_os_string));
         }

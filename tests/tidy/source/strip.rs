@@ -79,23 +79,16 @@ impl Token {
     /// `r"…"` and `r#"…"#`, also with `b` or `c` before the `r`.
     fn raw_string(text: &str) -> Self {
         let prefix = if text.starts_with('r') { 1 } else { 2 };
-        let Some(hashes) = text
-            .get(prefix..)
-            .map(|rest| rest.bytes().take_while(|b| *b == b'#'))
-        else {
+        let Some(hashes) = text.get(prefix..).map(|rest| rest.bytes().take_while(|b| *b == b'#')) else {
             return Self::default();
         };
         let hashes = hashes.count();
         let start = prefix + hashes + 1;
-        if text.as_bytes().get(prefix - 1) != Some(&b'r')
-            || !text[prefix + hashes..].starts_with('"')
-        {
+        if text.as_bytes().get(prefix - 1) != Some(&b'r') || !text[prefix + hashes..].starts_with('"') {
             return Self::default();
         }
         let close = format!("\"{}", "#".repeat(hashes));
-        let end = text[start..]
-            .find(&close)
-            .map_or(text.len(), |at| start + at);
+        let end = text[start..].find(&close).map_or(text.len(), |at| start + at);
         Self {
             length: (end + close.len()).min(text.len()),
             inside: Some((start, end)),

@@ -75,12 +75,7 @@ impl<'a> Field<'a> {
     }
 
     /// Notes a problem with `text` and shows it as it was written.
-    pub(crate) fn refuse_text(
-        &self,
-        text: &Text,
-        message: impl Into<String>,
-        fix: impl Into<String>,
-    ) {
+    pub(crate) fn refuse_text(&self, text: &Text, message: impl Into<String>, fix: impl Into<String>) {
         self.note(Some(text.written.clone()), message.into(), fix.into());
     }
 

@@ -37,10 +37,7 @@ impl Field<'_> {
             }),
             Err(errors) => {
                 for error in errors {
-                    self.refuse(
-                        error.to_string(),
-                        "set the variable, or write `$${` for a plain `${`",
-                    );
+                    self.refuse(error.to_string(), "set the variable, or write `$${` for a plain `${`");
                 }
                 None
             }
@@ -61,11 +58,7 @@ impl Field<'_> {
     }
 
     /// A text or number that `parse` understands. `fix` says how to write it.
-    pub(crate) fn parsed<T, E: Display>(
-        &self,
-        parse: impl Fn(&str) -> Result<T, E>,
-        fix: &str,
-    ) -> Option<T> {
+    pub(crate) fn parsed<T, E: Display>(&self, parse: impl Fn(&str) -> Result<T, E>, fix: &str) -> Option<T> {
         let text = match self.value {
             Value::Null => None,
             Value::Number(written) | Value::Text(written) => self.substituted(written),

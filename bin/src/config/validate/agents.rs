@@ -15,11 +15,7 @@ use crate::config::suggestion;
 const DEFAULT: &str = "default";
 
 /// The agents in listed order, and the place of the default one: `agents.default`, else the first.
-pub(super) fn agents(
-    field: &Field<'_>,
-    providers: &Providers,
-    models: &Models,
-) -> (Vec<Arc<AgentSettings>>, usize) {
+pub(super) fn agents(field: &Field<'_>, providers: &Providers, models: &Models) -> (Vec<Arc<AgentSettings>>, usize) {
     let entries = field.entries();
     if entries.is_empty() {
         let only = made_agent(field, providers, models);
@@ -125,11 +121,7 @@ impl Casting<'_> {
         } else {
             suggestion::instead_of(&text.value, aliases)
         };
-        field.refuse_text(
-            text,
-            "is neither provider/model nor a name in `models`",
-            fix,
-        );
+        field.refuse_text(text, "is neither provider/model nor a name in `models`", fix);
         Vec::new()
     }
 }

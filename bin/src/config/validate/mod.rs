@@ -50,8 +50,7 @@ fn no_settings() -> Settings {
 fn settings(keys: &mut Section<'_>, settings: &mut Settings) {
     let providers = providers::providers(&keys.key("providers"));
     let models = models::models(&keys.key("models"), &providers);
-    (settings.agents, settings.default_agent) =
-        agents::agents(&keys.key("agents"), &providers, &models);
+    (settings.agents, settings.default_agent) = agents::agents(&keys.key("agents"), &providers, &models);
     settings.providers = providers.by_name;
     settings.aliases = models.aliases;
     settings.models = models.settings;
@@ -105,8 +104,7 @@ fn log(field: &Field<'_>, log: &mut LogSettings) {
         ("debug", LevelFilter::DEBUG),
         ("trace", LevelFilter::TRACE),
     ];
-    const FORMATS: [(&str, LogFormat); 2] =
-        [("pretty", LogFormat::Pretty), ("json", LogFormat::Json)];
+    const FORMATS: [(&str, LogFormat); 2] = [("pretty", LogFormat::Pretty), ("json", LogFormat::Json)];
     field.section(|keys| {
         log.level = keys.key("level").choice(&LEVELS).unwrap_or(log.level);
         log.format = keys.key("format").choice(&FORMATS).unwrap_or(log.format);

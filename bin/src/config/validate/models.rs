@@ -101,10 +101,7 @@ pub(super) fn resolve(field: &Field<'_>, text: &Text, providers: &Providers) -> 
         field.refuse_text(
             text,
             "names a provider that is not configured",
-            suggestion::instead_of(
-                &model.provider,
-                providers.by_name.keys().map(|name| &**name),
-            ),
+            suggestion::instead_of(&model.provider, providers.by_name.keys().map(|name| &**name)),
         );
         return None;
     };

@@ -20,8 +20,7 @@ pub(super) struct Providers {
 }
 
 /// Providers known by name: what need not be written for them.
-const WELL_KNOWN: [(&str, Api, &str); 1] =
-    [("openai", Api::OpenaiChat, "https://api.openai.com/v1")];
+const WELL_KNOWN: [(&str, Api, &str); 1] = [("openai", Api::OpenaiChat, "https://api.openai.com/v1")];
 
 const APIS: [(&str, Api); 1] = [("openai-chat", Api::OpenaiChat)];
 
@@ -80,8 +79,7 @@ fn read_api(field: &Field<'_>, known: Option<Api>) -> Option<Api> {
 }
 
 fn read_base_url(field: &Field<'_>) -> Option<String> {
-    const FIX: &str =
-        "write the address that comes before `/chat/completions`: https://api.example.com/v1";
+    const FIX: &str = "write the address that comes before `/chat/completions`: https://api.example.com/v1";
     let text = field.required_text(FIX)?;
     // never shown: what stands before an @ or after a ? may be a credential
     if text.value.contains(['@', '?', '#']) {
@@ -92,9 +90,7 @@ fn read_base_url(field: &Field<'_>) -> Option<String> {
         return None;
     }
     match Url::parse(&text.value) {
-        Ok(url) if matches!(url.scheme(), "http" | "https") => {
-            Some(url.as_str().trim_end_matches('/').to_owned())
-        }
+        Ok(url) if matches!(url.scheme(), "http" | "https") => Some(url.as_str().trim_end_matches('/').to_owned()),
         Ok(_) | Err(_) => {
             field.refuse_text(&text, "is no http or https address", FIX);
             None
@@ -105,15 +101,9 @@ fn read_base_url(field: &Field<'_>) -> Option<String> {
 fn api_keys(keys: &mut Section<'_>) -> Vec<SecretString> {
     let (one, many) = (keys.key("api_key"), keys.key("api_keys"));
     if !one.is_absent() && !many.is_absent() {
-        many.refuse(
-            "stands beside `api_key`",
-            "keep one of them: `api_keys` is the list",
-        );
+        many.refuse("stands beside `api_key`", "keep one of them: `api_keys` is the list");
     }
-    one.secret()
-        .into_iter()
-        .chain(super::secrets(&many))
-        .collect()
+    one.secret().into_iter().chain(super::secrets(&many)).collect()
 }
 
 fn listed_models(field: &Field<'_>) -> Option<Vec<Name>> {
