@@ -1,0 +1,133 @@
+//! Readers of single values.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use secrecy::SecretString;
+
+use super::Field;
+use crate::config::raw::Value;
+use crate::config::substitution::substitute;
+use crate::config::{quantity, suggestion, unsupported};
+
+/// Text as it was written and with its variables replaced. Only the former may be shown.
+pub(crate) struct Text {
+    pub(crate) written: String,
+    pub(crate) value: String,
+}
+
+impl Field<'_> {
+    /// Text, with its variables replaced.
+    pub(crate) fn text(&self) -> Option<Text> {
+        match self.value {
+            Value::Null => None,
+            Value::Text(written) => self.substituted(written),
+            Value::Bool | Value::Number(_) | Value::List(_) | Value::Map(_) => {
+                self.wrong_kind("text");
+                None
+            }
+        }
+    }
+
+    fn substituted(&self, written: &str) -> Option<Text> {
+        match substitute(written, self.reading.env) {
+            Ok(value) => Some(Text {
+                written: written.to_owned(),
+                value,
+            }),
+            Err(errors) => {
+                for error in errors {
+                    self.refuse(error.to_string(), "set the variable, or write `$${` for a plain `${`");
+                }
+                None
+            }
+        }
+    }
+
+    /// Text that must be there and not be empty.
+    pub(crate) fn required_text(&self, fix: &str) -> Option<Text> {
+        if self.is_absent() {
+            self.refuse("is missing", fix);
+        }
+        let text = self.text()?;
+        if text.value.is_empty() {
+            self.refuse_text(&text, "is empty", fix);
+            return None;
+        }
+        Some(text)
+    }
+
+    /// A text or number that `parse` understands. `fix` says how to write it.
+    pub(crate) fn parsed<T, E: Display>(&self, parse: impl Fn(&str) -> Result<T, E>, fix: &str) -> Option<T> {
+        let text = match self.value {
+            Value::Null => None,
+            Value::Number(written) | Value::Text(written) => self.substituted(written),
+            Value::Bool | Value::List(_) | Value::Map(_) => {
+                self.wrong_kind("a plain value");
+                None
+            }
+        }?;
+        parse(&text.value)
+            .map_err(|error| self.refuse_text(&text, error.to_string(), fix))
+            .ok()
+    }
+
+    pub(crate) fn duration(&self) -> Option<Duration> {
+        self.parsed(
+            quantity::duration,
+            "write a whole number and a unit: 250ms, 30s, 5m, 2h",
+        )
+    }
+
+    pub(crate) fn size(&self) -> Option<usize> {
+        self.parsed(
+            quantity::size,
+            "write bytes, with or without a unit: 20MB, 512KiB, 65536",
+        )
+    }
+
+    pub(crate) fn count(&self) -> Option<u64> {
+        self.parsed(quantity::count, "write a whole number")
+    }
+
+    /// Text that is never shown: visible ASCII, so that it fits a header.
+    pub(crate) fn secret(&self) -> Option<SecretString> {
+        let text = self.text()?;
+        if text.value.is_empty() {
+            self.refuse("is empty", "write the secret, or remove the key");
+            return None;
+        }
+        if !text.value.bytes().all(|byte| byte.is_ascii_graphic()) {
+            self.refuse(
+                "has characters that no key or token has",
+                "check for spaces, line breaks and letters outside ASCII",
+            );
+            return None;
+        }
+        Some(text.value.into())
+    }
+
+    /// One word of a closed list.
+    pub(crate) fn choice<T: Copy>(&self, choices: &[(&'static str, T)]) -> Option<T> {
+        let text = self.text()?;
+        let names = || choices.iter().map(|(name, _)| *name);
+        if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == text.value) {
+            return Some(*choice);
+        }
+        if unsupported::is_value(&self.path, &text.value) {
+            let supported: Vec<&str> = names().collect();
+            self.refuse_text(
+                &text,
+                "is not supported yet",
+                format!("this release knows: {}", supported.join(", ")),
+            );
+        } else {
+            self.refuse_text(
+                &text,
+                "is none of the known words",
+                suggestion::instead_of(&text.value, names()),
+            );
+        }
+        None
+    }
+}

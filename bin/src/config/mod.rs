@@ -1,0 +1,142 @@
+//! `understudy.yaml` and the environment, read into settings that are valid as a whole or not at all.
+//!
+//! Reading never stops at the first mistake: every problem is collected, with its place and a way out. Nothing is bound,
+//! opened or contacted here.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path as FilePath;
+
+use secrecy::SecretString;
+use tracing::level_filters::LevelFilter;
+use understudy_messages::settings::Settings;
+
+use field::Reading;
+pub use problem::Problem;
+
+mod environment;
+mod field;
+mod path;
+mod problem;
+mod quantity;
+mod raw;
+pub mod report;
+mod substitution;
+mod suggestion;
+mod unsupported;
+mod validate;
+
+#[cfg(test)]
+mod tests;
+
+/// Where the value of an environment variable comes from; tests bring their own.
+pub type Environment<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+/// Everything that `serve` needs to know before it starts.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// What generations are built from.
+    pub settings: Settings,
+    /// Where clients connect.
+    pub api: SocketAddr,
+    /// Where operators and Prometheus connect.
+    pub admin: SocketAddr,
+    /// The keys that clients may present, in listed order; empty: no key is asked for.
+    pub client_keys: Vec<SecretString>,
+    /// The token that the admin listener asks for. Always there when that listener leaves loopback (design §9).
+    pub admin_token: Option<SecretString>,
+    /// What is logged, and how.
+    pub log: LogSettings,
+}
+
+/// What is logged, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogSettings {
+    /// The least severe level that is written.
+    pub level: LevelFilter,
+    /// The shape of a line.
+    pub format: LogFormat,
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self {
+            level: LevelFilter::INFO,
+            format: LogFormat::Pretty,
+        }
+    }
+}
+
+/// The shape of a log line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// For people.
+    Pretty,
+    /// One JSON object a line.
+    Json,
+}
+
+/// Why there is no configuration to run with.
+#[derive(Debug, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("the configuration file cannot be read")]
+    Unreadable(#[source] io::Error),
+    /// It was read and is wrong; never an empty list.
+    #[error("the configuration is not valid (problems: {})", .0.len())]
+    Invalid(Vec<Problem>),
+}
+
+impl ServerConfig {
+    /// Where clients connect unless `listen.api` says otherwise.
+    const API: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4242);
+    /// Where operators connect unless `listen.admin` says otherwise.
+    const ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4243);
+    /// The largest file that is read, in bytes: a mistaken path must not fill the memory.
+    const MAX_FILE: u64 = 1 << 20;
+
+    /// Reads and checks a configuration file, with the variables of this process.
+    ///
+    /// # Errors
+    /// [`ConfigError::Unreadable`] when the file is missing, forbidden, not UTF-8 or larger than 1 MiB;
+    /// [`ConfigError::Invalid`] with every problem found in it.
+    pub fn load(path: &FilePath) -> Result<Self, ConfigError> {
+        let text = read_bounded(path, Self::MAX_FILE).map_err(ConfigError::Unreadable)?;
+        Self::parse(&text, &|name| std::env::var(name).ok())
+    }
+
+    /// Checks a configuration given as text.
+    ///
+    /// # Errors
+    /// [`ConfigError::Invalid`] with every problem, in the order of their lines; a YAML syntax error comes alone.
+    pub fn parse(text: &str, env: &Environment<'_>) -> Result<Self, ConfigError> {
+        let root = raw::parse(text)?;
+        let reading = Reading::new(env);
+        let config = validate::server(&reading.root(&root));
+        let problems = reading.into_problems();
+        if problems.is_empty() {
+            Ok(config)
+        } else {
+            Err(ConfigError::Invalid(problems))
+        }
+    }
+
+    /// A configuration from `OPENAI_API_KEY`, `OPENAI_BASE_URL` and `OPENAI_MODEL`; `None` when no provider's key is set.
+    ///
+    /// # Errors
+    /// [`ConfigError::Invalid`] when a variable has an unusable value, or when the only keys are for providers that are
+    /// not supported yet.
+    pub fn from_environment(env: &Environment<'_>) -> Result<Option<Self>, ConfigError> {
+        environment::read(env)
+    }
+}
+
+fn read_bounded(path: &FilePath, limit: u64) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(limit + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > limit {
+        return Err(io::Error::from(io::ErrorKind::FileTooLarge));
+    }
+    Ok(text)
+}

@@ -1,0 +1,493 @@
+use std::time::Duration;
+
+use secrecy::ExposeSecret;
+use understudy_messages::ids::ModelRef;
+use understudy_messages::settings::BrokenStream;
+
+use super::*;
+
+const SAMPLE: &str = r#"
+listen: { api: 127.0.0.1:4242, admin: 127.0.0.1:4243 }
+providers:
+  anthropic: { api: openai-chat, base_url: "https://api.anthropic.com/v1/", api_key: "${ANTHROPIC_API_KEY}" }
+  openai:    { api: openai-chat, api_keys: ["${OPENAI_KEY_A}", "${OPENAI_KEY_B}"], models: [gpt-5.5, gpt-5.5-mini] }
+models:
+  fast: { chain: [openai/gpt-5.5-mini, anthropic/claude-haiku-5] }
+  openai/gpt-5.5: { context: 400000, first_content: 120s }
+agents:
+  support:
+    model: { primary: anthropic/claude-opus-5, fallbacks: [openai/gpt-5.5, anthropic/claude-haiku-5] }
+    on_broken_stream: error
+  strict: { model: openai/gpt-5.5 }
+  quick: { model: fast }
+defaults:
+  session:  { queue_wait: 30s, idle: 30m }
+  timeouts: { connect: 5s, first_content: 30s, first_content_last: 120s, idle: 60s, whole: 120s, whole_last: 600s, turn: 600s }
+  limits:   { body: 20MB, in_flight: 10000 }
+client_keys: ["${CLIENT_KEY}"]
+admin_token: "${ADMIN_TOKEN}"
+log: { level: debug, format: json }
+"#;
+
+/// The smallest document that is valid, for tests that add to it.
+const MINIMAL: &str = "providers: { openai: { models: [m] } }\n";
+
+/// Every variable is set, to something that must never be seen.
+fn canary(name: &str) -> Option<String> {
+    Some(format!("sk-canary-{name}"))
+}
+
+fn accepted(text: &str) -> ServerConfig {
+    ServerConfig::parse(text, &canary).unwrap_or_else(|error| {
+        panic!("{}", report::for_people("test", &error));
+    })
+}
+
+fn refused(text: &str) -> Vec<Problem> {
+    match ServerConfig::parse(text, &|_| None) {
+        Err(ConfigError::Invalid(problems)) => problems,
+        Err(error) => panic!("{error}"),
+        Ok(_) => panic!("was accepted:\n{text}"),
+    }
+}
+
+/// The only problem of a document, as `path: message`, and its fix.
+fn only_problem(text: &str) -> (String, String) {
+    let problems = refused(text);
+    assert_eq!(problems.len(), 1, "{problems:#?}");
+    (problems[0].to_string(), problems[0].fix.clone())
+}
+
+fn models(text: &[&str]) -> Vec<ModelRef> {
+    let parse = |text: &&str| ModelRef::parse(text).expect("is a model");
+    text.iter().map(parse).collect()
+}
+
+#[test]
+fn the_sample_becomes_settings() {
+    let config = accepted(SAMPLE);
+    let settings = &config.settings;
+    let anthropic = &settings.providers["anthropic"];
+    assert_eq!(anthropic.base_url, "https://api.anthropic.com/v1");
+    assert_eq!(anthropic.api_keys[0].expose_secret(), "sk-canary-ANTHROPIC_API_KEY");
+    assert_eq!(settings.providers["openai"].api_keys.len(), 2);
+    assert_eq!(
+        settings.aliases["fast"],
+        models(&["openai/gpt-5.5-mini", "anthropic/claude-haiku-5"])
+    );
+    let known = &settings.models[&ModelRef::new("openai", "gpt-5.5")];
+    assert_eq!(known.context, Some(400_000));
+    assert_eq!(known.first_content, Some(Duration::from_secs(120)));
+    assert_eq!(config.client_keys.len(), 1);
+    assert!(config.admin_token.is_some());
+    assert_eq!(config.log.format, LogFormat::Json);
+    assert_eq!(config.log.level, LevelFilter::DEBUG);
+}
+
+#[test]
+fn agents_keep_their_order_and_their_models() {
+    let settings = accepted(SAMPLE).settings;
+    let names: Vec<&str> = settings.agents.iter().map(|agent| &*agent.name).collect();
+    assert_eq!(names, ["support", "strict", "quick"]);
+    let [support, strict, quick] = &settings.agents[..] else {
+        panic!("three agents");
+    };
+    assert_eq!(support.primary.to_string(), "anthropic/claude-opus-5");
+    assert_eq!(
+        support.fallbacks,
+        models(&["openai/gpt-5.5", "anthropic/claude-haiku-5"])
+    );
+    assert_eq!(support.on_broken_stream, BrokenStream::Error);
+    assert!(strict.fallbacks.is_empty());
+    assert_eq!(quick.primary.to_string(), "openai/gpt-5.5-mini");
+    assert_eq!(quick.fallbacks, models(&["anthropic/claude-haiku-5"]));
+    assert_eq!(settings.default_agent, 0);
+}
+
+#[test]
+fn the_written_defaults_are_the_defaults() {
+    let (written, silent) = (accepted(SAMPLE).settings, accepted(MINIMAL).settings);
+    assert_eq!(written.session, silent.session);
+    assert_eq!(written.timeouts, silent.timeouts);
+    assert_eq!(written.limits, silent.limits);
+}
+
+#[test]
+fn every_default_can_be_changed() {
+    let settings = accepted(&format!(
+        "{MINIMAL}defaults:\n  \
+         session: {{ queue_wait: 1s, idle: 2s }}\n  \
+         timeouts: {{ connect: 3s, first_content: 4s, first_content_last: 5s, idle: 6s, whole: 7s, whole_last: 8s, turn: 9s }}\n  \
+         limits: {{ body: 10KiB, in_flight: 11 }}\n"
+    ))
+    .settings;
+    let (session, timeouts, limits) = (settings.session, settings.timeouts, settings.limits);
+    let seconds = [
+        session.queue_wait,
+        session.idle,
+        timeouts.connect,
+        timeouts.first_content,
+        timeouts.first_content_last,
+        timeouts.idle,
+        timeouts.whole,
+        timeouts.whole_last,
+        timeouts.turn,
+    ]
+    .map(|duration| duration.as_secs());
+    assert_eq!(seconds, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
+    assert_eq!((limits.body, limits.in_flight), (10_240, 11));
+}
+
+#[test]
+fn an_agent_named_default_is_the_default_agent() {
+    let text = format!("{MINIMAL}agents: {{ a: {{ model: openai/m }}, default: {{ model: openai/m }} }}");
+    assert_eq!(accepted(&text).settings.default_agent, 1);
+}
+
+#[test]
+fn without_agents_one_is_made_from_the_first_chain_or_model() {
+    let of = |text: &str| {
+        let agents = accepted(text).settings.agents;
+        assert_eq!((agents.len(), &*agents[0].name), (1, "default"));
+        let primary = agents[0].primary.to_string();
+        (primary, agents[0].fallbacks.len())
+    };
+    assert_eq!(of(MINIMAL), ("openai/m".to_owned(), 0));
+    let chains =
+        format!("{MINIMAL}  \nmodels: {{ openai/m: {{}}, b: {{ chain: [openai/m] }}, a: {{ chain: [openai/m] }} }}");
+    assert_eq!(of(&chains), ("openai/m".to_owned(), 0));
+    let listed = "providers:\n  z: { api: openai-chat, base_url: 'http://z', models: [z1, z2] }\n  \
+                  a: { api: openai-chat, base_url: 'http://a', models: [a1] }";
+    assert_eq!(of(listed), ("z/z1".to_owned(), 0));
+    let unlisted = "providers: { openai: }\nmodels: { openai/x: { context: 10 } }";
+    assert_eq!(of(unlisted), ("openai/x".to_owned(), 0));
+    let none = only_problem("providers: { openai: }");
+    assert!(none.0.starts_with("agents: names no agent"), "{none:?}");
+}
+
+#[test]
+fn an_alias_among_fallbacks_is_its_chain_without_repetition() {
+    let text = "
+providers: { openai: }
+models: { fast: { chain: [openai/a, openai/b] } }
+agents: { x: { model: { primary: openai/b, fallbacks: [fast, openai/c] } } }";
+    let agents = accepted(text).settings.agents;
+    assert_eq!(agents[0].primary.to_string(), "openai/b");
+    assert_eq!(agents[0].fallbacks, models(&["openai/a", "openai/c"]));
+}
+
+#[test]
+fn what_later_releases_bring_is_refused_by_name() {
+    for pattern in unsupported::KEYS {
+        let (path, document) = document_with(pattern, "{}");
+        let problems = refused(&document);
+        let named = problems
+            .iter()
+            .any(|problem| problem.path == path && problem.message.contains("is not supported yet"));
+        assert!(named, "{path}: {problems:#?}");
+    }
+    for (pattern, value) in unsupported::VALUES {
+        let (path, document) = document_with(pattern, value);
+        let problems = refused(&document);
+        let named = problems.iter().any(|problem| {
+            problem.path == path && problem.found.as_deref() == Some(value) && problem.message == "is not supported yet"
+        });
+        assert!(named, "{path}: {problems:#?}");
+    }
+}
+
+/// A document with `value` at a place that fits `pattern`, and that place.
+fn document_with(pattern: &str, value: &str) -> (String, String) {
+    let path = pattern.replace('*', "x");
+    let document = path
+        .rsplit('.')
+        .fold(value.to_owned(), |inner, key| format!("{{ {key}: {inner} }}"));
+    (path, document)
+}
+
+#[test]
+fn a_refused_format_causes_no_second_problem() {
+    let text = "
+providers: { anthropic: { api: anthropic-messages, api_key: k } }
+agents: { a: { model: anthropic/claude-opus-5 } }";
+    let (problem, fix) = only_problem(text);
+    assert_eq!(problem, "providers.anthropic.api: is not supported yet");
+    assert_eq!(fix, "this release knows: openai-chat");
+}
+
+#[test]
+fn a_typo_is_told_what_was_meant() {
+    let (problem, fix) = only_problem("providers: { openai: { models: [m], api_kye: k } }");
+    assert_eq!(problem, "providers.openai.api_kye: is not a known key");
+    assert_eq!(fix, "did you mean `api_key`?");
+    let (_, fix) =
+        only_problem("providers: { openai: { models: [gpt-5.5] } }\nagents: { a: { model: openai/gtp-5.5 } }");
+    assert_eq!(fix, "did you mean `gpt-5.5`?");
+    let (_, fix) = only_problem(&format!("{MINIMAL}agents: {{ a: {{ model: opnai/m }} }}"));
+    assert_eq!(fix, "did you mean `openai`?");
+}
+
+#[test]
+fn all_problems_are_reported_at_once() {
+    let text = r#"
+listen: { api: "localhost", admin: 0.0.0.0:4243 }
+providers:
+  openai: { base_url: "ftp://example.com", api_key: "${NOT_SET}", api_keys: [] }
+  local: { base_url: "http://user:sk-canary@127.0.0.1:9/v1", models: [] }
+models:
+  empty: { chain: [] }
+  twice: { chain: [openai/a, openai/a, claude, nobody/x] }
+  openai/a: { context: many, first_content: 30, chain: [] }
+agents:
+  a b: { model: { fallbacks: [fst] } }
+  c: openai/a
+plugins: {}
+defaults:
+  timeouts: { idle: 0s, total: 5s }
+  limits: { body: 20 mb, in_flight: [] }
+log: { level: loud }
+colour: red
+"#;
+    let error = ServerConfig::parse(text, &|_| None).expect_err("is refused");
+    insta::assert_snapshot!(report::for_people("understudy.yaml", &error), @r#"
+    understudy.yaml: 26 problems
+
+    admin_token: is missing, and the admin listener 0.0.0.0:4243 is not on loopback
+      fix:   set a token, or listen on 127.0.0.1
+
+    listen.api: is no address with a port  (understudy.yaml:2)
+      found: localhost
+      fix:   write an IP address and a port: 127.0.0.1:4242
+
+    providers.openai.base_url: is no http or https address  (understudy.yaml:4)
+      found: ftp://example.com
+      fix:   write the address that comes before `/chat/completions`: https://api.example.com/v1
+
+    providers.openai.api_keys: stands beside `api_key`  (understudy.yaml:4)
+      fix:   keep one of them: `api_keys` is the list
+
+    providers.openai.api_key: environment variable NOT_SET is not set  (understudy.yaml:4)
+      fix:   set the variable, or write `$${` for a plain `${`
+
+    providers.local.api: is missing  (understudy.yaml:5)
+      fix:   name the wire format: openai-chat
+
+    providers.local.base_url: has a user, a query or a fragment in it  (understudy.yaml:5)
+      fix:   keep the plain address here, and the credential in `api_key`
+
+    providers.local.models: lists no model  (understudy.yaml:5)
+      fix:   add a model, or remove the key
+
+    models.empty.chain: is empty  (understudy.yaml:7)
+      fix:   list the models to ask, best first: [provider/model, provider/model]
+
+    models.twice.chain[1]: is listed twice  (understudy.yaml:8)
+      found: openai/a
+      fix:   remove one of the two
+
+    models.twice.chain[2]: is no model  (understudy.yaml:8)
+      found: claude
+      fix:   write provider/model
+
+    models.twice.chain[3]: names a provider that is not configured  (understudy.yaml:8)
+      found: nobody/x
+      fix:   choose from: local, openai
+
+    models.openai/a.context: does not begin with a whole number  (understudy.yaml:9)
+      found: many
+      fix:   write a whole number
+
+    models.openai/a.first_content: has no unit  (understudy.yaml:9)
+      found: 30
+      fix:   write a whole number and a unit: 250ms, 30s, 5m, 2h
+
+    models.openai/a.chain: is not a known key  (understudy.yaml:9)
+      fix:   choose from: context, first_content
+
+    agents.a b: has a name that does not fit a header  (understudy.yaml:11)
+      fix:   name it with visible ASCII characters and without a slash
+
+    agents.a b.model.primary: is missing  (understudy.yaml:11)
+      fix:   write provider/model
+
+    agents.a b.model.fallbacks[0]: is neither provider/model nor a name in `models`  (understudy.yaml:11)
+      found: fst
+      fix:   choose from: empty, twice
+
+    agents.c: is text, not a section  (understudy.yaml:12)
+      fix:   write a section here
+
+    plugins: `plugins` is not supported yet  (understudy.yaml:13)
+      fix:   remove it: this release would not act on it
+
+    defaults.timeouts.idle: must be more than zero  (understudy.yaml:15)
+      found: 0s
+      fix:   write a whole number and a unit: 250ms, 30s, 5m, 2h
+
+    defaults.timeouts.total: is not a known key  (understudy.yaml:15)
+      fix:   choose from: connect, first_content, first_content_last, idle, whole, whole_last, turn
+
+    defaults.limits.body: has an unknown unit  (understudy.yaml:16)
+      found: 20 mb
+      fix:   write bytes, with or without a unit: 20MB, 512KiB, 65536
+
+    defaults.limits.in_flight: is a list, not a plain value  (understudy.yaml:16)
+      fix:   write a plain value here
+
+    log.level: is none of the known words  (understudy.yaml:17)
+      found: loud
+      fix:   choose from: off, error, warn, info, debug, trace
+
+    colour: is not a known key  (understudy.yaml:18)
+      fix:   choose from: listen, client_keys, admin_token, log, providers, models, agents, defaults
+    "#);
+}
+
+#[test]
+fn a_syntax_error_has_line_and_column_and_no_text_of_the_file() {
+    for text in [
+        "providers:\n  openai: { api_key: sk-canary",
+        "providers:\n\topenai: sk-canary",
+        "a: sk-canary\na: sk-canary",
+        "a: *sk-canary",
+        "a: \"sk-canary\\q\"",
+        "sk-canary: [sk-canary",
+        "? [sk-canary]\n: 1",
+        "a: !sk-canary 1\n--- \nb",
+        "a: %sk-canary\n`",
+    ] {
+        let problems = refused(text);
+        assert_eq!(problems.len(), 1, "{text}: {problems:?}");
+        assert!(problems[0].line.is_some(), "{text}: {problems:?}");
+        assert!(problems[0].column.is_some(), "{text}: {problems:?}");
+        assert!(!format!("{problems:?}").contains("canary"), "{problems:?}");
+    }
+}
+
+#[test]
+fn a_bottomless_document_is_refused() {
+    assert_eq!(refused(&"[".repeat(100_000)).len(), 1);
+    let deep = refused(&format!("{}{}", "[".repeat(40), "]".repeat(40)));
+    let laughs = (1..20).fold("a0: &a0 [1, 1]\n".to_owned(), |text, n| {
+        format!("{text}a{n}: &a{n} [*a{0}, *a{0}, *a{0}]\n", n - 1)
+    });
+    assert!(deep[0].message.contains("nested too deeply"));
+    assert!(refused(&laughs)[0].message.contains("repeats too much"));
+}
+
+#[test]
+fn an_empty_document_lacks_providers() {
+    for text in ["", "# nothing\n", "---\n", "{}"] {
+        assert_eq!(only_problem(text).0, "providers: names no provider");
+    }
+    assert_eq!(only_problem("providers").0, "is text, not a section");
+}
+
+#[test]
+fn no_secret_is_ever_shown() {
+    let shown = format!("{:?}", accepted(SAMPLE));
+    assert!(!shown.contains("canary"), "{shown}");
+    let wrong_places = r#"
+providers:
+  a: { api: openai-chat, base_url: "https://sk-canary@host/v1", api_key: "sk-canary with spaces" }
+  b: { api: openai-chat, base_url: "https://host/v1?key=sk-canary", api_keys: sk-canary }
+  c: { api: openai-chat, base_url: "${KEY}", api_key: { value: sk-canary } }
+  d: { api: "${KEY}", base_url: "http://d", apikey: sk-canary, models: { x: sk-canary } }
+agents: { a: { model: "${KEY}" } }
+client_keys: [[sk-canary], "", "${sk-canary}"]
+admin_token: [sk-canary]
+sk: sk-canary
+"#;
+    let error = ServerConfig::parse(wrong_places, &canary).expect_err("is refused");
+    let ConfigError::Invalid(problems) = &error else {
+        panic!("{error}");
+    };
+    assert!(problems.len() >= 12, "{problems:#?}");
+    let report = report::for_people("f", &error);
+    let json = report::as_json("f", Err(&error)).to_string();
+    for shown in [format!("{error:?} {error}"), report, json] {
+        assert!(!shown.contains("canary"), "{shown}");
+    }
+}
+
+#[test]
+fn a_missing_variable_is_a_problem_that_names_it() {
+    let (problem, _) = only_problem("providers: { openai: { api_key: \"${NO_SUCH}\", models: [m] } }");
+    assert_eq!(
+        problem,
+        "providers.openai.api_key: environment variable NO_SUCH is not set"
+    );
+}
+
+#[test]
+fn an_empty_variable_is_not_a_value() {
+    let text = "providers: { openai: { api_key: \"${K}\", base_url: \"${U}\", models: [\"${M}\"] } }";
+    let Err(ConfigError::Invalid(problems)) = ServerConfig::parse(text, &|_| Some(String::new())) else {
+        panic!("was accepted");
+    };
+    let empty = |problem: &&Problem| problem.message == "is empty";
+    assert_eq!(problems.iter().filter(empty).count(), 3, "{problems:#?}");
+}
+
+#[test]
+fn a_variable_may_hold_a_number() {
+    let env = |_: &str| Some("12".to_owned());
+    let text = format!("{MINIMAL}defaults: {{ limits: {{ in_flight: \"${{N}}\", body: \"${{N}}KiB\" }} }}");
+    let limits = ServerConfig::parse(&text, &env).expect("is valid").settings.limits;
+    assert_eq!((limits.in_flight, limits.body), (12, 12_288));
+}
+
+#[test]
+fn an_admin_listener_off_loopback_needs_a_token() {
+    let open = format!("{MINIMAL}listen: {{ admin: \"0.0.0.0:4243\" }}\n");
+    let (problem, _) = only_problem(&open);
+    assert!(problem.starts_with("admin_token: is missing"), "{problem}");
+    assert!(accepted(&format!("{open}admin_token: t")).admin_token.is_some());
+    accepted(&format!("{MINIMAL}listen: {{ admin: \"[::1]:4243\" }}\n"));
+}
+
+#[test]
+fn both_listeners_cannot_share_an_address() {
+    let listen =
+        |api: &str, admin: &str| format!("{MINIMAL}admin_token: t\nlisten: {{ api: \"{api}\", admin: \"{admin}\" }}");
+    let (problem, _) = only_problem(&listen("127.0.0.1:80", "127.0.0.1:80"));
+    assert_eq!(problem, "listen.admin: is the address of the API listener");
+    only_problem(&listen("0.0.0.0:80", "127.0.0.1:80"));
+    only_problem(&format!("{MINIMAL}listen: {{ api: \"127.0.0.1:4243\" }}"));
+    accepted(&listen("127.0.0.1:0", "127.0.0.1:0"));
+    accepted(&listen("127.0.0.1:80", "127.0.0.2:80"));
+}
+
+#[test]
+fn a_file_is_read_and_one_that_is_missing_or_huge_is_not() {
+    let folder = std::env::temp_dir().join(format!("understudy-config-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).expect("is created");
+    let (good, huge) = (folder.join("good.yaml"), folder.join("huge.yaml"));
+    std::fs::write(&good, MINIMAL).expect("is written");
+    std::fs::write(&huge, format!("{MINIMAL}#{}", "x".repeat(1 << 20))).expect("is written");
+    assert!(ServerConfig::load(&good).is_ok());
+    for unreadable in [huge, folder.join("missing.yaml")] {
+        let outcome = ServerConfig::load(&unreadable);
+        assert!(matches!(outcome, Err(ConfigError::Unreadable(_))));
+    }
+    std::fs::remove_dir_all(&folder).expect("is removed");
+}
+
+#[test]
+fn every_example_is_valid() {
+    let folder = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder).expect("examples/ is there") {
+        let path = entry.expect("is an entry").path();
+        if path.extension().is_some_and(|extension| extension == "yaml") {
+            let text = std::fs::read_to_string(&path).expect("is readable");
+            if let Err(error) = ServerConfig::parse(&text, &canary) {
+                panic!("{}", report::for_people(&path.display().to_string(), &error));
+            }
+            names.push(path.file_name().map(std::ffi::OsStr::to_os_string));
+        }
+    }
+    for name in ["minimal.yaml", "failover.yaml"] {
+        assert!(names.contains(&Some(name.into())), "{name} is missing");
+    }
+}

@@ -1,0 +1,47 @@
+//! `defaults`: what holds unless an agent or a model says otherwise.
+
+use std::time::Duration;
+
+use understudy_messages::settings::{Limits, SessionSettings, Settings, Timeouts};
+
+use crate::config::field::{Field, Section};
+
+pub(super) fn defaults(field: &Field<'_>, settings: &mut Settings) {
+    field.section(|keys| {
+        session(&keys.key("session"), &mut settings.session);
+        timeouts(&keys.key("timeouts"), &mut settings.timeouts);
+        limits(&keys.key("limits"), &mut settings.limits);
+    });
+}
+
+fn session(field: &Field<'_>, session: &mut SessionSettings) {
+    field.section(|keys| {
+        duration(keys, "queue_wait", &mut session.queue_wait);
+        duration(keys, "idle", &mut session.idle);
+    });
+}
+
+fn timeouts(field: &Field<'_>, timeouts: &mut Timeouts) {
+    field.section(|keys| {
+        duration(keys, "connect", &mut timeouts.connect);
+        duration(keys, "first_content", &mut timeouts.first_content);
+        duration(keys, "first_content_last", &mut timeouts.first_content_last);
+        duration(keys, "idle", &mut timeouts.idle);
+        duration(keys, "whole", &mut timeouts.whole);
+        duration(keys, "whole_last", &mut timeouts.whole_last);
+        duration(keys, "turn", &mut timeouts.turn);
+    });
+}
+
+fn limits(field: &Field<'_>, limits: &mut Limits) {
+    field.section(|keys| {
+        limits.body = keys.key("body").size().unwrap_or(limits.body);
+        if let Some(count) = keys.key("in_flight").count() {
+            limits.in_flight = usize::try_from(count).unwrap_or(usize::MAX);
+        }
+    });
+}
+
+fn duration(keys: &mut Section<'_>, name: &'static str, value: &mut Duration) {
+    *value = keys.key(name).duration().unwrap_or(*value);
+}

@@ -1,0 +1,132 @@
+//! `providers`: who is asked, where, and with which credentials.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use reqwest::Url;
+use secrecy::SecretString;
+use understudy_messages::ids::{ModelRef, Name};
+use understudy_messages::settings::{Api, ProviderSettings};
+
+use super::models::check_name;
+use crate::config::field::{Field, Section, Text};
+
+/// The section `providers`, read. Providers with problems are in it, so that references to them still resolve.
+#[derive(Default)]
+pub(super) struct Providers {
+    pub(super) by_name: BTreeMap<Name, Arc<ProviderSettings>>,
+    /// The listed model that stands first in the document.
+    pub(super) first_model: Option<ModelRef>,
+}
+
+/// Providers known by name: what need not be written for them.
+const WELL_KNOWN: [(&str, Api, &str); 1] = [("openai", Api::OpenaiChat, "https://api.openai.com/v1")];
+
+const APIS: [(&str, Api); 1] = [("openai-chat", Api::OpenaiChat)];
+
+pub(super) fn providers(field: &Field<'_>) -> Providers {
+    let entries = field.entries();
+    if entries.is_empty() && (field.is_absent() || field.is_section()) {
+        field.refuse(
+            "names no provider",
+            "add one: `openai: { api_key: \"${OPENAI_API_KEY}\" }`",
+        );
+    }
+    let mut providers = Providers::default();
+    for (name, entry) in entries {
+        check_name(&name, &entry);
+        let settings = provider(name.clone(), &entry);
+        if let Some(model) = settings.models.iter().flatten().next() {
+            let model = ModelRef::new(name.clone(), model.clone());
+            providers.first_model.get_or_insert(model);
+        }
+        providers.by_name.insert(name, Arc::new(settings));
+    }
+    providers
+}
+
+fn provider(name: Name, field: &Field<'_>) -> ProviderSettings {
+    let known = WELL_KNOWN.iter().find(|(known, ..)| **known == *name);
+    let mut settings = ProviderSettings {
+        name,
+        api: Api::OpenaiChat,
+        base_url: String::new(),
+        api_keys: Vec::new(),
+        models: None,
+    };
+    field.section(|keys| {
+        let (api_field, base_url) = (keys.key("api"), keys.key("base_url"));
+        let api = read_api(&api_field, known.map(|(_, api, _)| *api));
+        settings.api = api.unwrap_or(settings.api);
+        let format_refused = api.is_none() && !api_field.is_absent();
+        settings.base_url = match known {
+            Some((_, _, url)) if base_url.is_absent() => (*url).to_owned(),
+            // a format to come may need no address
+            None if base_url.is_absent() && format_refused => String::new(),
+            Some(_) | None => read_base_url(&base_url).unwrap_or_default(),
+        };
+        settings.api_keys = api_keys(keys);
+        settings.models = listed_models(&keys.key("models"));
+    });
+    settings
+}
+
+fn read_api(field: &Field<'_>, known: Option<Api>) -> Option<Api> {
+    if field.is_absent() && known.is_none() {
+        field.refuse("is missing", "name the wire format: openai-chat");
+    }
+    field.choice(&APIS).or(known)
+}
+
+fn read_base_url(field: &Field<'_>) -> Option<String> {
+    const FIX: &str = "write the address that comes before `/chat/completions`: https://api.example.com/v1";
+    let text = field.required_text(FIX)?;
+    // never shown: what stands before an @ or after a ? may be a credential
+    if text.value.contains(['@', '?', '#']) {
+        field.refuse(
+            "has a user, a query or a fragment in it",
+            "keep the plain address here, and the credential in `api_key`",
+        );
+        return None;
+    }
+    match Url::parse(&text.value) {
+        Ok(url) if matches!(url.scheme(), "http" | "https") => Some(url.as_str().trim_end_matches('/').to_owned()),
+        Ok(_) | Err(_) => {
+            field.refuse_text(&text, "is no http or https address", FIX);
+            None
+        }
+    }
+}
+
+fn api_keys(keys: &mut Section<'_>) -> Vec<SecretString> {
+    let (one, many) = (keys.key("api_key"), keys.key("api_keys"));
+    if !one.is_absent() && !many.is_absent() {
+        many.refuse("stands beside `api_key`", "keep one of them: `api_keys` is the list");
+    }
+    one.secret().into_iter().chain(super::secrets(&many)).collect()
+}
+
+fn listed_models(field: &Field<'_>) -> Option<Vec<Name>> {
+    let items = field.items();
+    if items.is_empty() {
+        if field.is_list() {
+            field.refuse("lists no model", "add a model, or remove the key");
+        }
+        return None;
+    }
+    let mut seen = BTreeSet::new();
+    let mut model = |item: &Field<'_>| {
+        let text = item.required_text("write the model's name")?;
+        let name = Name::from(&*text.value);
+        refuse_repeated(item, &text, seen.insert(name.clone()));
+        Some(name)
+    };
+    Some(items.iter().filter_map(&mut model).collect())
+}
+
+/// Notes that a list has `text` twice, unless it is new.
+pub(super) fn refuse_repeated(item: &Field<'_>, text: &Text, is_new: bool) {
+    if !is_new {
+        item.refuse_text(text, "is listed twice", "remove one of the two");
+    }
+}
