@@ -1,1 +1,3 @@
-//! .
+//! How a model is asked.
+
+pub mod sim;
