@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::asked::Asked;
-use super::script::{Answer, AnswerUsage, Piece};
+use super::call::{Answer, AnswerUsage, Piece};
 
 /// `created` of every answer: the same answer has the same bytes.
 const CREATED: u64 = 1_760_000_000;

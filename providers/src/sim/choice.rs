@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::call::{Call, Connect};
 use super::headers::Credential;
-use super::script::{Call, CallList, Connect, Course, KeyLimit, Phase, Script};
+use super::script::{CallList, Course, KeyLimit, Phase, Script};
 
 /// The most credentials whose windows are remembered; past that, a new one counts as over its limit.
 const MAX_WINDOWS: usize = 10_000;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use understudy_messages::clock::Clock;
 
-use super::script::Connect;
+use super::call::Connect;
 
 /// Connections that may wait for their accept.
 const BACKLOG: u32 = 1024;

@@ -10,11 +10,11 @@ use tokio::sync::watch;
 use understudy_messages::ids::ModelRef;
 
 use super::asked::Asked;
+use super::call::Connect;
 use super::http1::{ReadRequestError, Request, read_request};
 use super::journal::OpenConnection;
 use super::player::{Played, play};
 use super::response::Response;
-use super::script::Connect;
 use super::stage::{Door, Stage};
 
 /// A connection from its accept to its end.

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use serde::{Serialize, Serializer};
 use understudy_messages::ids::ModelRef;
 
+use super::call::Then;
 use super::headers::{Credential, RequestHeaders};
 use super::journal::{JournalLimits, Violation};
-use super::script::Then;
 
 /// The most targets with counts of their own; what comes later counts as `other/other`.
 const MAX_TARGETS: usize = 10_000;

@@ -9,10 +9,10 @@ use tokio::sync::watch;
 use understudy_messages::clock::{Clock, Instant};
 use understudy_messages::ids::ModelRef;
 
+use super::call::Then;
 use super::entries::{End, EndedBy, Entries, Record};
 use super::http1::Request;
 use super::player::Played;
-use super::script::Then;
 
 /// How much a journal remembers of single calls; the oldest are forgotten first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -10,9 +10,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use understudy_messages::clock::{Clock, Instant};
 
+use super::call::Connect;
 use super::connect::{OpenPort, Port};
 use super::connection::Connection;
-use super::script::Connect;
 use super::stage::{Door, Stage, Upstream};
 
 /// How long an accept that failed (no file descriptor left) is not tried again.

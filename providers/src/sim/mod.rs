@@ -25,6 +25,7 @@ use stage::{MAX_CONNECTIONS, Stage, Upstream};
 
 mod answer;
 mod asked;
+pub mod call;
 mod choice;
 mod connect;
 mod connection;

@@ -6,9 +6,9 @@ use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use understudy_messages::clock::Clock;
 
+use super::call::Then;
 use super::journal::OpenCall;
 use super::response::Response;
-use super::script::Then;
 
 /// The most that a client may send while its answer is being played, in bytes.
 const MAX_AHEAD: usize = 64 * 1024;

@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::script::{Call, Content, Piece, Plan, Then};
+use super::call::{Call, Content, Piece, Then};
+use super::script::Plan;
 
 /// Headers that describe how the recorded body was framed, not what it was.
 const FRAMING: [&str; 3] = ["content-length", "transfer-encoding", "connection"];
@@ -126,6 +127,30 @@ mod tests {
     fn a_recording_needs_a_folder() {
         let refused = plan("openai-chat/x").resolve(None);
         assert!(matches!(refused, Err(RecordingError::NoFolder(_))));
+    }
+
+    #[test]
+    fn every_shared_recording_can_be_played() {
+        let folder = std::env::var_os("UNDERSTUDY_SHARED").map_or_else(
+            || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared")),
+            PathBuf::from,
+        );
+        let folder = folder.join("recordings");
+        let Ok(groups) = std::fs::read_dir(&folder) else {
+            eprintln!("skipped: no recordings in {}", folder.display());
+            return;
+        };
+        let mut read = 0;
+        for group in groups.map(|group| group.expect("reads").path()) {
+            for file in std::fs::read_dir(&group).into_iter().flatten() {
+                let path = file.expect("reads").path().with_extension("");
+                let id = path.strip_prefix(&folder).expect("is inside");
+                let resolved = plan(&id.to_string_lossy()).resolve(Some(&folder));
+                assert!(resolved.is_ok(), "{resolved:?}");
+                read += 1;
+            }
+        }
+        assert!(read > 0, "no recording in {}", folder.display());
     }
 
     #[test]

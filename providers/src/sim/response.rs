@@ -7,7 +7,7 @@ use serde_json::json;
 
 use super::answer::ChatAnswer;
 use super::asked::Asked;
-use super::script::{Call, Connect, Content, Piece, Then};
+use super::call::{Call, Connect, Content, Piece, Then};
 
 /// Everything that is sent to one request.
 #[derive(Debug)]

@@ -7,10 +7,11 @@ use tokio::sync::{Semaphore, watch};
 use understudy_messages::clock::Clock;
 use understudy_messages::ids::ModelRef;
 
+use super::call::Connect;
 use super::choice::{Cursor, Draw, Stance};
 use super::headers::Credential;
 use super::journal::Journal;
-use super::script::{Connect, Script};
+use super::script::Script;
 
 /// The most connections at one time; more wait to be accepted.
 pub(crate) const MAX_CONNECTIONS: usize = 60_000;

@@ -9,11 +9,11 @@ use understudy_messages::clock::Instant;
 use understudy_messages::ids::ModelRef;
 
 use super::super::asked::Asked;
+use super::super::call::Call;
 use super::super::entries::EndedBy;
 use super::super::headers::RequestHeaders;
 use super::super::http1::Request;
 use super::super::journal::{Journal, JournalLimits};
-use super::super::script::Call;
 use super::*;
 
 /// A client that takes every write whole and notes when, and leaves at a time if it has one.

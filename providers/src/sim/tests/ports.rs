@@ -77,7 +77,7 @@ async fn a_schedule_opens_the_port_in_its_time() {
     clock.advance(Duration::from_secs(60));
     let upstream = &simulator.stage.upstreams[&target()];
     let mut door = upstream.door().expect("has a port of its own");
-    let opened = door.wait_for(|door| door.connect == script::Connect::Accept);
+    let opened = door.wait_for(|door| door.connect == call::Connect::Accept);
     drop(opened.await.expect("opens"));
     assert_eq!(connect(&simulator).await, "accepted");
 }
