@@ -3,6 +3,7 @@
 pub mod classify;
 pub(crate) mod json;
 pub mod openai;
+pub mod sim;
 pub mod splice;
 pub mod sse;
 pub mod stream;
