@@ -5,6 +5,7 @@ mod arbiter;
 pub mod cli;
 pub mod config;
 mod http;
+pub mod scrape;
 
 use std::sync::OnceLock;
 use std::time::UNIX_EPOCH;

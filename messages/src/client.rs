@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use crate::answer::Progress;
 use crate::ids::ModelRef;
-use crate::terminal::TurnFailure;
+use crate::ending::TurnFailure;
 
 /// How many frames may wait for a slow client.
 pub const CLIENT_FRAMES: usize = 16;

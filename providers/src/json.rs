@@ -3,11 +3,12 @@
 //! Of a body a gateway wants a few members and where they stand; all else is checked and stepped over in the same
 //! pass. The grammar is that of RFC 8259; lone surrogate escapes are let through, as clients do send them.
 
-use std::borrow::Cow;
 use std::ops::Range;
 
-use memchr::memchr2;
+pub(crate) use self::string::JsonStr;
 
+mod lex;
+mod string;
 #[cfg(test)]
 mod tests;
 
@@ -48,7 +49,9 @@ impl<'a> Cursor<'a> {
     /// A cursor before the text's value.
     pub(crate) fn new(bytes: &'a [u8]) -> Result<Self, JsonError> {
         let text = std::str::from_utf8(bytes).map_err(|error| match error.error_len() {
-            Some(_) => JsonError::Syntax { at: error.valid_up_to() },
+            Some(_) => JsonError::Syntax {
+                at: error.valid_up_to(),
+            },
             None => JsonError::Truncated { at: bytes.len() },
         })?;
         Ok(Self::over(text))
@@ -56,7 +59,11 @@ impl<'a> Cursor<'a> {
 
     /// A cursor before the value of a text, such as one that [`Cursor::value`] gave.
     pub(crate) fn over(text: &'a str) -> Self {
-        Self { text, at: 0, depth: 0 }
+        Self {
+            text,
+            at: 0,
+            depth: 0,
+        }
     }
 
     /// The offset behind what was read last, or of the value whose kind was asked.
@@ -151,7 +158,9 @@ impl<'a> Cursor<'a> {
     pub(crate) fn count(&mut self) -> Result<u64, JsonError> {
         let number = self.value()?;
         let whole = number.parse::<u64>().ok();
-        Ok(whole.or_else(|| number.parse::<f64>().ok().map(|n| n as u64)).unwrap_or(0))
+        Ok(whole
+            .or_else(|| number.parse::<f64>().ok().map(|n| n as u64))
+            .unwrap_or(0))
     }
 
     /// Checks that nothing but white space follows.
@@ -215,99 +224,14 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    fn string(&mut self) -> Result<JsonStr<'a>, JsonError> {
-        self.take(b'"')?;
-        let start = self.at;
-        let mut saved = 0;
-        loop {
-            let rest = &self.text.as_bytes()[self.at..];
-            let len = memchr2(b'"', b'\\', rest);
-            let plain = &rest[..len.unwrap_or(rest.len())];
-            if has_control(plain) {
-                self.at += plain.iter().position(|&byte| byte < b' ').unwrap_or(0);
-                return Err(self.syntax());
-            }
-            self.at += plain.len();
-            match len.map(|len| rest[len]) {
-                None => return Err(self.truncated()),
-                Some(b'\\') => saved += self.escape()?,
-                Some(_) => break,
-            }
-        }
-        let raw = &self.text[start..self.at];
-        self.at += 1;
-        Ok(JsonStr { raw, len: raw.len() - saved })
-    }
-
-    /// Steps over an escape; by how much it is longer than what it stands for.
-    fn escape(&mut self) -> Result<usize, JsonError> {
-        let rest = &self.text.as_bytes()[self.at..];
-        match rest.get(1) {
-            None => Err(self.truncated()),
-            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => {
-                self.at += 2;
-                Ok(1)
-            }
-            Some(b'u') => {
-                let digits = rest[2..].iter().take(4).take_while(|byte| byte.is_ascii_hexdigit());
-                let digits = digits.count();
-                if digits < 4 {
-                    self.at += 2 + digits;
-                    return Err(self.syntax());
-                }
-                self.at += 6;
-                Ok(6 - utf8_len(unit(&rest[2..6])))
-            }
-            Some(_) => {
-                self.at += 1;
-                Err(self.syntax())
-            }
-        }
-    }
-
-    fn number(&mut self) -> Result<(), JsonError> {
-        self.at += usize::from(self.byte() == Some(b'-'));
-        if self.byte() == Some(b'0') {
-            self.at += 1;
-        } else {
-            self.digits()?;
-        }
-        if self.byte() == Some(b'.') {
-            self.at += 1;
-            self.digits()?;
-        }
-        if let Some(b'e' | b'E') = self.byte() {
-            self.at += 1;
-            self.at += usize::from(matches!(self.byte(), Some(b'+' | b'-')));
-            self.digits()?;
-        }
-        Ok(())
-    }
-
-    fn digits(&mut self) -> Result<(), JsonError> {
-        let start = self.at;
-        while self.byte().is_some_and(|byte| byte.is_ascii_digit()) {
-            self.at += 1;
-        }
-        if self.at == start { Err(self.syntax()) } else { Ok(()) }
-    }
-
-    fn word(&mut self, word: &str) -> Result<(), JsonError> {
-        for wanted in word.bytes() {
-            if self.byte() != Some(wanted) {
-                return Err(self.syntax());
-            }
-            self.at += 1;
-        }
-        Ok(())
-    }
-
     fn byte(&self) -> Option<u8> {
         self.text.as_bytes().get(self.at).copied()
     }
 
     fn truncated(&self) -> JsonError {
-        JsonError::Truncated { at: self.text.len() }
+        JsonError::Truncated {
+            at: self.text.len(),
+        }
     }
 
     /// The error for what stands here: out of place, or nothing at all.
@@ -318,91 +242,4 @@ impl<'a> Cursor<'a> {
             self.truncated()
         }
     }
-}
-
-/// A string's content, still escaped.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct JsonStr<'a> {
-    raw: &'a str,
-    len: usize,
-}
-
-impl<'a> JsonStr<'a> {
-    /// A string with nothing in it.
-    pub(crate) const EMPTY: Self = Self { raw: "", len: 0 };
-
-    pub(crate) fn is_empty(self) -> bool {
-        self.raw.is_empty()
-    }
-
-    /// It as written, without the quotes.
-    pub(crate) fn raw(self) -> &'a str {
-        self.raw
-    }
-
-    /// Its length when decoded, in bytes.
-    pub(crate) fn len(self) -> usize {
-        self.len
-    }
-
-    /// The text that it stands for: borrowed unless it has escapes. A lone surrogate becomes U+FFFD.
-    pub(crate) fn decode(self) -> Cow<'a, str> {
-        if self.len == self.raw.len() {
-            return Cow::Borrowed(self.raw);
-        }
-        let mut decoded = String::with_capacity(self.len);
-        let mut rest = self.raw;
-        while let Some(at) = memchr::memchr(b'\\', rest.as_bytes()) {
-            decoded.push_str(&rest[..at]);
-            let (character, len) = unescape(&rest.as_bytes()[at..]);
-            decoded.push(character);
-            rest = &rest[at + len..];
-        }
-        decoded.push_str(rest);
-        Cow::Owned(decoded)
-    }
-}
-
-/// The character that a checked escape, or pair of them, stands for, and its length in the text.
-fn unescape(escape: &[u8]) -> (char, usize) {
-    let simple = match escape[1] {
-        b'b' => '\u{8}',
-        b'f' => '\u{c}',
-        b'n' => '\n',
-        b'r' => '\r',
-        b't' => '\t',
-        b'u' => {
-            let first = unit(&escape[2..6]);
-            let second = match escape.get(6..12) {
-                Some([b'\\', b'u', digits @ ..]) => unit(digits),
-                Some(_) | None => 0,
-            };
-            return match char::decode_utf16([first, second]).next() {
-                Some(Ok(character)) => (character, if character > '\u{ffff}' { 12 } else { 6 }),
-                Some(Err(_)) | None => (char::REPLACEMENT_CHARACTER, 6),
-            };
-        }
-        other => char::from(other),
-    };
-    (simple, 2)
-}
-
-/// Four hexadecimal digits as a UTF-16 unit.
-fn unit(digits: &[u8]) -> u16 {
-    let value = |digit: &u8| char::from(*digit).to_digit(16).unwrap_or(0) as u16;
-    digits.iter().fold(0, |unit, digit| unit << 4 | value(digit))
-}
-
-/// How many bytes of UTF-8 a unit becomes; half a surrogate pair counts two.
-fn utf8_len(unit: u16) -> usize {
-    match unit {
-        0..0x80 => 1,
-        0x80..0x800 | 0xd800..0xe000 => 2,
-        0x800..0xd800 | 0xe000.. => 3,
-    }
-}
-
-/// Whether there is a control character: no early exit, so that it is vectorised.
-fn has_control(bytes: &[u8]) -> bool {
-    bytes.iter().fold(false, |found, &byte| found | (byte < b' '))
 }

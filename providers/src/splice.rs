@@ -49,9 +49,18 @@ mod tests {
     fn replacing_inserting_and_removing_leave_the_rest() {
         let body = Bytes::from_static(b"one two three");
         let edits = [
-            Edit { span: 0..0, text: b"zero " },
-            Edit { span: 4..7, text: b"2" },
-            Edit { span: 7..13, text: b"" },
+            Edit {
+                span: 0..0,
+                text: b"zero ",
+            },
+            Edit {
+                span: 4..7,
+                text: b"2",
+            },
+            Edit {
+                span: 7..13,
+                text: b"",
+            },
         ];
         assert_eq!(splice(&body, &edits), "zero one 2");
     }

@@ -12,7 +12,7 @@ use memchr::{memchr, memchr2};
 mod tests;
 
 /// The largest frame that a decoder takes unless told otherwise: no provider sends a delta of a megabyte.
-pub const MAX_FRAME: usize = 1 << 20;
+const MAX_FRAME: usize = 1 << 20;
 
 const BOM: &[u8] = "\u{feff}".as_bytes();
 
@@ -68,7 +68,7 @@ impl Default for SseDecoder {
 }
 
 impl SseDecoder {
-    /// A decoder that refuses frames of more than `limit` bytes.
+    /// A decoder that refuses frames of more than `limit` bytes; the default is 1 MiB.
     pub fn with_limit(limit: usize) -> Self {
         Self {
             begun: BytesMut::new(),
@@ -126,7 +126,11 @@ impl SseDecoder {
             self.begun.split().freeze()
         };
         let first = !std::mem::replace(&mut self.started, true);
-        let start = if first && raw.starts_with(BOM) { BOM.len() } else { 0 };
+        let start = if first && raw.starts_with(BOM) {
+            BOM.len()
+        } else {
+            0
+        };
         Frame::parse(raw, start)
     }
 }
@@ -193,7 +197,9 @@ impl Frame {
             }
             at += len + 1;
         }
-        let data = joined.map(BytesMut::freeze).or(first.map(|span| raw.slice(span)));
+        let data = joined
+            .map(BytesMut::freeze)
+            .or(first.map(|span| raw.slice(span)));
         Self { raw, event, data }
     }
 }

@@ -10,7 +10,7 @@ use understudy_messages::failure::{Cut, Failure, Reason};
 mod tests;
 
 /// How many bytes of preamble are held back: dozens of times what any provider sends before its first delta.
-pub const MAX_HELD: usize = 64 << 10;
+const MAX_HELD: usize = 64 << 10;
 
 /// What a frame means to the course of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,7 +162,8 @@ impl StreamMachine {
         &self.summary
     }
 
-    /// Judges the next frame, `len` bytes long. After the end of the stream every frame is dropped.
+    /// Judges the next frame, `len` bytes long. A stream that has finished drops
+    /// what follows; one that has failed stays so.
     pub fn frame(&mut self, signal: Signal, len: usize) -> Verdict {
         match (self.outcome, signal) {
             (Some(Ok(())), _) => Verdict::Drop,
@@ -180,7 +181,7 @@ impl StreamMachine {
     /// Judges the end of the body: whether the answer is whole.
     ///
     /// It is when the terminal word came, or every choice gave its finish reason: then how the socket ended is of no
-    /// account.
+    /// account. So after an idle limit ask as for a lost connection.
     ///
     /// # Errors
     /// The [`StreamFailure`] that makes it less than an answer.

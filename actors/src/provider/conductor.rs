@@ -10,7 +10,7 @@ use understudy_messages::failure::{Cut, Failure, Reason};
 use understudy_messages::ids::ModelRef;
 use understudy_messages::provider::{Answered, Attempt, AttemptError, Perform};
 use understudy_messages::session::{PreparePrompt, Prompt};
-use understudy_messages::terminal::TurnFailure;
+use understudy_messages::ending::TurnFailure;
 use understudy_messages::turn::{
     AttemptOutcome, AttemptRecord, Candidate, Cast, Performance, TurnContext, TurnOutcome,
 };

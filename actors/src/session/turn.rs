@@ -14,7 +14,7 @@ use understudy_messages::provider::Perform;
 use understudy_messages::registry::AdmitError;
 use understudy_messages::session::RunTurn;
 use understudy_messages::settings::AgentSettings;
-use understudy_messages::terminal::TurnFailure;
+use understudy_messages::ending::TurnFailure;
 use understudy_messages::turn::{Cast, Performance, TurnContext, TurnOutcome};
 
 use super::SessionContext;

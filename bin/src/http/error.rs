@@ -4,7 +4,7 @@ use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName};
 use serde::Serialize;
-use understudy_messages::terminal::TurnFailure;
+use understudy_messages::ending::TurnFailure;
 
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-understudy-attempts");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");

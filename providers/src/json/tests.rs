@@ -9,7 +9,10 @@ fn check(text: &[u8]) -> Result<(), JsonError> {
 }
 
 fn decoded(quoted: &str) -> (String, usize) {
-    let text = Cursor::over(quoted).text().expect("a string").expect("a string");
+    let text = Cursor::over(quoted)
+        .text()
+        .expect("a string")
+        .expect("a string");
     (text.decode().into_owned(), text.len())
 }
 
@@ -21,8 +24,14 @@ fn errors_name_the_byte_and_the_end() {
     assert_eq!(check(b"[\"\x01\"]"), Err(JsonError::Syntax { at: 2 }));
     assert_eq!(check(b"[\"\xff\"]"), Err(JsonError::Syntax { at: 2 }));
     assert_eq!(check(b"\"\\x\""), Err(JsonError::Syntax { at: 2 }));
-    for cut in ["", " ", "{", "[1", "\"a", "\"\\", "\"\\u00", "{\"a\"", "{\"a\":", "tru", "1e", "-", "1."] {
-        assert_eq!(check(cut.as_bytes()), Err(JsonError::Truncated { at: cut.len() }), "{cut:?}");
+    for cut in [
+        "", " ", "{", "[1", "\"a", "\"\\", "\"\\u00", "{\"a\"", "{\"a\":", "tru", "1e", "-", "1.",
+    ] {
+        assert_eq!(
+            check(cut.as_bytes()),
+            Err(JsonError::Truncated { at: cut.len() }),
+            "{cut:?}"
+        );
     }
 }
 
@@ -31,9 +40,15 @@ fn nesting_is_followed_to_its_bound_and_no_deeper() {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert_eq!(check(nested(MAX_DEPTH).as_bytes()), Ok(()));
     let deeper = nested(MAX_DEPTH + 1);
-    assert_eq!(check(deeper.as_bytes()), Err(JsonError::TooDeep { at: MAX_DEPTH }));
+    assert_eq!(
+        check(deeper.as_bytes()),
+        Err(JsonError::TooDeep { at: MAX_DEPTH })
+    );
     let hostile = "[".repeat(1 << 20);
-    assert_eq!(check(hostile.as_bytes()), Err(JsonError::TooDeep { at: MAX_DEPTH }));
+    assert_eq!(
+        check(hostile.as_bytes()),
+        Err(JsonError::TooDeep { at: MAX_DEPTH })
+    );
 }
 
 #[test]
@@ -52,7 +67,14 @@ fn escapes_are_decoded_and_their_length_foreseen() {
 
 #[test]
 fn a_count_is_read_from_whatever_number_it_is_written_as() {
-    for (text, count) in [("7", 7), ("7.0", 7), ("1e2", 100), ("-3", 0), ("null", 0), ("\"9\"", 0)] {
+    for (text, count) in [
+        ("7", 7),
+        ("7.0", 7),
+        ("1e2", 100),
+        ("-3", 0),
+        ("null", 0),
+        ("\"9\"", 0),
+    ] {
         assert_eq!(Cursor::over(text).count(), Ok(count), "{text}");
     }
 }
@@ -60,9 +82,27 @@ fn a_count_is_read_from_whatever_number_it_is_written_as() {
 /// Texts that are nearly JSON.
 fn nearly_json() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
-        Just("{"), Just("}"), Just("["), Just("]"), Just(","), Just(":"), Just("\"a\""), Just("\""), Just("\\"),
-        Just("\\n"), Just("\\u00e9"), Just("0"), Just("-1"), Just(".5"), Just("e+7"), Just("true"), Just("null"),
-        Just("fals"), Just(" "), Just("ü"), Just("\u{1}"),
+        Just("{"),
+        Just("}"),
+        Just("["),
+        Just("]"),
+        Just(","),
+        Just(":"),
+        Just("\"a\""),
+        Just("\""),
+        Just("\\"),
+        Just("\\n"),
+        Just("\\u00e9"),
+        Just("0"),
+        Just("-1"),
+        Just(".5"),
+        Just("e+7"),
+        Just("true"),
+        Just("null"),
+        Just("fals"),
+        Just(" "),
+        Just("ü"),
+        Just("\u{1}"),
     ];
     prop::collection::vec(piece, 0..12).prop_map(|pieces| pieces.concat())
 }

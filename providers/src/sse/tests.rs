@@ -149,10 +149,19 @@ fn parsed(frames: &[Frame]) -> Vec<Parsed> {
 /// Bodies that are mostly framing, so that line ends meet cuts often.
 fn body() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
-        Just("\n"), Just("\r"), Just("\r\n"), Just("data: "), Just("data:"), Just("event: e"),
-        Just(": c"), Just("ü"), Just("{\"a\":1}"), Just("\u{feff}"),
+        Just("\n"),
+        Just("\r"),
+        Just("\r\n"),
+        Just("data: "),
+        Just("data:"),
+        Just("event: e"),
+        Just(": c"),
+        Just("ü"),
+        Just("{\"a\":1}"),
+        Just("\u{feff}"),
     ];
-    let framed = prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat().into_bytes());
+    let framed =
+        prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat().into_bytes());
     prop_oneof![4 => framed, 1 => any::<Vec<u8>>()]
 }
 

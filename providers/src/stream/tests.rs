@@ -11,13 +11,29 @@ const ROLE: Delta = Delta {
     usage: None,
     error: false,
 };
-const TEXT: Delta = Delta { content: true, ..ROLE };
-const REASONING: Delta = Delta { reasoning: true, ..ROLE };
-const TOOL_CALL: Delta = Delta { tool_call: true, ..ROLE };
-const ERROR: Delta = Delta { error: true, ..ROLE };
+const TEXT: Delta = Delta {
+    content: true,
+    ..ROLE
+};
+const REASONING: Delta = Delta {
+    reasoning: true,
+    ..ROLE
+};
+const TOOL_CALL: Delta = Delta {
+    tool_call: true,
+    ..ROLE
+};
+const ERROR: Delta = Delta {
+    error: true,
+    ..ROLE
+};
 
 fn finish(finish: Finish) -> Delta {
-    Delta { finish: Some(finish), ended: Choices(1), ..ROLE }
+    Delta {
+        finish: Some(finish),
+        ended: Choices(1),
+        ..ROLE
+    }
 }
 
 fn play(deltas: &[Delta]) -> (StreamMachine, Vec<Verdict>) {
@@ -32,14 +48,25 @@ fn play(deltas: &[Delta]) -> (StreamMachine, Vec<Verdict>) {
 #[test]
 fn the_preamble_is_held_until_the_first_content() {
     let (mut machine, verdicts) = play(&[ROLE, ROLE, TEXT, TEXT]);
-    assert_eq!(verdicts, [Verdict::Hold, Verdict::Hold, Verdict::Release, Verdict::Forward]);
+    assert_eq!(
+        verdicts,
+        [
+            Verdict::Hold,
+            Verdict::Hold,
+            Verdict::Release,
+            Verdict::Forward
+        ]
+    );
     assert_eq!(machine.frame(Signal::Comment, 20), Verdict::Forward);
     assert_eq!(machine.summary().progress, Progress::Content);
 }
 
 #[test]
 fn reasoning_and_tool_calls_release_what_is_held() {
-    for (first, progress) in [(REASONING, Progress::Reasoning), (TOOL_CALL, Progress::ToolCall)] {
+    for (first, progress) in [
+        (REASONING, Progress::Reasoning),
+        (TOOL_CALL, Progress::ToolCall),
+    ] {
         let (machine, verdicts) = play(&[ROLE, first]);
         assert_eq!(verdicts[1], Verdict::Release);
         assert_eq!(machine.summary().progress, progress);
@@ -55,7 +82,10 @@ fn an_error_before_content_fails_with_nothing_let_through() {
 
 #[test]
 fn an_error_beside_content_is_an_error() {
-    let (machine, verdicts) = play(&[Delta { content: true, ..ERROR }]);
+    let (machine, verdicts) = play(&[Delta {
+        content: true,
+        ..ERROR
+    }]);
     assert_eq!(verdicts, [Verdict::Failed(StreamFailure::Answered)]);
     assert_eq!(machine.summary().progress, Progress::Nothing);
 }
@@ -84,14 +114,20 @@ fn a_finish_reason_is_enough_however_the_body_ends() {
 
 #[test]
 fn one_choice_that_ended_does_not_speak_for_the_others() {
-    let second = Delta { choices: Choices(2), ..TEXT };
+    let second = Delta {
+        choices: Choices(2),
+        ..TEXT
+    };
     let (mut machine, _) = play(&[TEXT, second, finish(Finish::Stop)]);
     assert_eq!(machine.end(BodyEnd::Clean), Err(StreamFailure::Truncated));
 }
 
 #[test]
 fn content_without_any_terminal_signal_is_truncated_or_lost() {
-    assert_eq!(play(&[TEXT]).0.end(BodyEnd::Clean), Err(StreamFailure::Truncated));
+    assert_eq!(
+        play(&[TEXT]).0.end(BodyEnd::Clean),
+        Err(StreamFailure::Truncated)
+    );
     assert_eq!(play(&[TEXT]).0.end(BodyEnd::Lost), Err(StreamFailure::Lost));
 }
 
@@ -100,8 +136,14 @@ fn a_stream_without_an_answer_is_empty() {
     let stopped = [ROLE, finish(Finish::Stop)];
     for deltas in [&[][..], &[ROLE], &[REASONING], &stopped] {
         let (mut machine, _) = play(deltas);
-        assert_eq!(machine.clone().end(BodyEnd::Clean), Err(StreamFailure::Empty));
-        assert_eq!(machine.frame(Signal::Done, 14), Verdict::Failed(StreamFailure::Empty));
+        assert_eq!(
+            machine.clone().end(BodyEnd::Clean),
+            Err(StreamFailure::Empty)
+        );
+        assert_eq!(
+            machine.frame(Signal::Done, 14),
+            Verdict::Failed(StreamFailure::Empty)
+        );
         assert!(machine.summary().done);
     }
 }
@@ -136,8 +178,15 @@ fn no_more_preamble_is_held_than_the_bound() {
 
 #[test]
 fn the_latest_usage_and_finish_stand() {
-    let usage = Usage { input: 9, output: 2, ..Usage::default() };
-    let counted = Delta { usage: Some(usage), ..ROLE };
+    let usage = Usage {
+        input: 9,
+        output: 2,
+        ..Usage::default()
+    };
+    let counted = Delta {
+        usage: Some(usage),
+        ..ROLE
+    };
     let (machine, _) = play(&[TEXT, finish(Finish::Length), counted]);
     assert_eq!(machine.summary().usage, Some(usage));
     assert_eq!(machine.summary().finish, Some(Finish::Length));
@@ -147,15 +196,29 @@ fn the_latest_usage_and_finish_stand() {
 fn failures_name_their_cut_and_reason() {
     let observed = |failure: StreamFailure| failure.observed().map(|f| (f.reason, f.cut));
     assert_eq!(observed(StreamFailure::Answered), None);
-    assert_eq!(observed(StreamFailure::Empty), Some((Reason::EmptyResponse, Cut::CleanEnd)));
-    assert_eq!(observed(StreamFailure::Truncated), Some((Reason::Timeout, Cut::CleanEnd)));
-    assert_eq!(observed(StreamFailure::Lost), Some((Reason::Timeout, Cut::Lost)));
+    assert_eq!(
+        observed(StreamFailure::Empty),
+        Some((Reason::EmptyResponse, Cut::CleanEnd))
+    );
+    assert_eq!(
+        observed(StreamFailure::Truncated),
+        Some((Reason::Timeout, Cut::CleanEnd))
+    );
+    assert_eq!(
+        observed(StreamFailure::Lost),
+        Some((Reason::Timeout, Cut::Lost))
+    );
 }
 
 fn signal() -> impl Strategy<Value = Signal> {
     let delta = prop_oneof![
-        Just(ROLE), Just(TEXT), Just(REASONING), Just(TOOL_CALL), Just(ERROR),
-        Just(finish(Finish::Stop)), Just(finish(Finish::Length)),
+        Just(ROLE),
+        Just(TEXT),
+        Just(REASONING),
+        Just(TOOL_CALL),
+        Just(ERROR),
+        Just(finish(Finish::Stop)),
+        Just(finish(Finish::Length)),
     ];
     prop_oneof![
         6 => delta.prop_map(Signal::Delta),

@@ -3,13 +3,17 @@
 use understudy_messages::answer::{Finish, Usage};
 
 use super::chunk::keep;
-use super::event::{Arguments, Event, Part, ToolCallPiece, walk};
+use super::event::tool_call::{Arguments, ToolCallPiece};
+use super::event::{Event, Part, walk};
 use crate::json::{JsonError, JsonStr};
 use crate::stream::answers_alone;
 use crate::wire_error::WireError;
 
 #[cfg(test)]
 mod tests;
+
+/// The most tool calls that are kept of one answer: several times what providers allow.
+const MAX_TOOL_CALLS: usize = 1024;
 
 /// A tool call that the model asked for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,7 +45,7 @@ pub struct Answer {
     pub error: Option<WireError>,
     /// Whether it says anything, in any choice and medium; reasoning alone says nothing.
     pub says_something: bool,
-    /// Whether texts were left out because they outgrew the bound.
+    /// Whether something was left out because it outgrew a bound.
     pub is_cut: bool,
 }
 
@@ -81,12 +85,17 @@ pub fn read(body: &[u8]) -> Result<Answer, AnswerError> {
         return Err(AnswerError::NoBody);
     }
     let mut assembly = Assembly::with_limit(usize::MAX); // the body is bounded already
-    let has_choices = walk(body, &mut |event| assembly.add(event)).map_err(|error| match error {
-        JsonError::Truncated { .. } => AnswerError::Truncated,
-        JsonError::Syntax { at } | JsonError::TooDeep { at } => AnswerError::NotJson { at },
-    })?;
+    let has_choices =
+        walk(body, &mut |event| assembly.add(event)).map_err(|error| match error {
+            JsonError::Truncated { .. } => AnswerError::Truncated,
+            JsonError::Syntax { at } | JsonError::TooDeep { at } => AnswerError::NotJson { at },
+        })?;
     let answer = assembly.finish();
-    if has_choices || answer.error.is_some() { Ok(answer) } else { Err(AnswerError::NotAnAnswer) }
+    if has_choices || answer.error.is_some() {
+        Ok(answer)
+    } else {
+        Err(AnswerError::NotAnAnswer)
+    }
 }
 
 /// An answer being put together, bounded.
@@ -155,12 +164,15 @@ impl Assembly {
         }
         let place = match self.begun(piece) {
             Some(place) => place,
-            None if self.has_room(size_of::<ToolCall>()) => {
+            None if self.answer.tool_calls.len() < MAX_TOOL_CALLS => {
                 self.indexes.push(piece.index);
                 self.answer.tool_calls.push(ToolCall::default());
                 self.answer.tool_calls.len() - 1
             }
-            None => return,
+            None => {
+                self.answer.is_cut = true;
+                return;
+            }
         };
         if let Some(call) = self.answer.tool_calls.get_mut(place) {
             fill(&mut call.id, piece.id);

@@ -61,12 +61,18 @@ fn read<'a>(frame: &'a Frame, mut tap: impl FnMut(Event<'a>)) -> ChunkRead {
         return Signal::Malformed.into();
     }
     delta.error = error.is_some();
-    ChunkRead { signal: Signal::Delta(delta), error }
+    ChunkRead {
+        signal: Signal::Delta(delta),
+        error,
+    }
 }
 
 /// Keeps the first error that says something.
 pub(super) fn keep(slot: &mut Option<WireError>, found: WireError) {
-    if slot.as_ref().is_none_or(|known| *known == WireError::default()) {
+    if slot
+        .as_ref()
+        .is_none_or(|known| *known == WireError::default())
+    {
         *slot = Some(found);
     }
 }
@@ -76,7 +82,11 @@ fn unwrapped(data: &[u8]) -> WireError {
     let text = String::from_utf8_lossy(data);
     let mut whole = crate::json::Cursor::over(&text);
     let is_json = whole.skip().and_then(|_| whole.end()).is_ok();
-    let error = if is_json { WireError::read(&text).ok().flatten() } else { None };
+    let error = if is_json {
+        WireError::read(&text).ok().flatten()
+    } else {
+        None
+    };
     error.unwrap_or_else(|| WireError::words(&text))
 }
 
@@ -91,8 +101,14 @@ impl Delta {
                 }
                 self.finish = finish.filter(|_: &Finish| *choice == 0).or(self.finish);
             }
-            Event::Text { part: Part::Reasoning, .. } => self.reasoning = true,
-            Event::Text { part: Part::Content | Part::Refusal, .. } => self.content = true,
+            Event::Text {
+                part: Part::Reasoning,
+                ..
+            } => self.reasoning = true,
+            Event::Text {
+                part: Part::Content | Part::Refusal,
+                ..
+            } => self.content = true,
             Event::ToolCall { .. } => self.tool_call = true,
             Event::Usage(usage) => self.usage = Some(*usage),
             Event::Error(_) => self.error = true,
@@ -102,6 +118,9 @@ impl Delta {
 
 impl From<Signal> for ChunkRead {
     fn from(signal: Signal) -> Self {
-        Self { signal, error: None }
+        Self {
+            signal,
+            error: None,
+        }
     }
 }

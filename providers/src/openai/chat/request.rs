@@ -129,7 +129,10 @@ impl ChatRequest {
         let quoted = serde_json::Value::from(model).to_string();
         let mut edits = Vec::with_capacity(2);
         if model != self.facts.model {
-            edits.push(Edit { span: self.model.clone(), text: quoted.as_bytes() });
+            edits.push(Edit {
+                span: self.model.clone(),
+                text: quoted.as_bytes(),
+            });
         }
         if let Some(span) = self.fallbacks.clone() {
             edits.push(Edit { span, text: b"" });

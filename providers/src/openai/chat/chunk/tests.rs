@@ -39,28 +39,51 @@ fn role_chunks_and_empty_deltas_carry_nothing() {
         r#"{"content":null,"reasoning_details":[],"audio":null,"tool_calls":null}"#,
         "{}",
         "null",
+        r#"{},"message":null"#,
     ] {
         assert_eq!(says(json), (false, false, false), "{json}");
     }
-    assert_eq!(delta(r#"{"choices":[],"prompt_filter_results":[{}]}"#), Delta::default());
+    assert_eq!(
+        delta(r#"{"choices":[],"prompt_filter_results":[{}]}"#),
+        Delta::default()
+    );
 }
 
 #[test]
 fn each_kind_of_delta_is_told_apart() {
-    let (reasoning, content, tool_call) = ((true, false, false), (false, true, false), (false, false, true));
+    let (reasoning, content, tool_call) = (
+        (true, false, false),
+        (false, true, false),
+        (false, false, true),
+    );
     for (json, said) in [
         (r#"{"reasoning_content":"hm"}"#, reasoning),
         (r#"{"reasoning":"hm"}"#, reasoning),
-        (r#"{"content":"","reasoning_details":[{"type":"reasoning.encrypted"}]}"#, reasoning),
-        (r#"{"content":[{"type":"thinking","thinking":[{"text":"hm"}]}]}"#, reasoning),
+        (
+            r#"{"content":"","reasoning_details":[{"type":"reasoning.encrypted"}]}"#,
+            reasoning,
+        ),
+        (
+            r#"{"content":[{"type":"thinking","thinking":[{"text":"hm"}]}]}"#,
+            reasoning,
+        ),
         (r#"{"content":" "}"#, content),
         (r#"{"content":[{"type":"text","text":"a"}]}"#, content),
         (r#"{"refusal":"no"}"#, content),
         (r#"{"audio":{"data":"AA"}}"#, content),
         (r#"{"con\u0074ent":"\n"}"#, content),
-        (r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f"}}]}"#, tool_call),
-        (r#"{"tool_calls":[{"function":{"arguments":{"x":1}}}]}"#, tool_call),
-        (r#"{"function_call":{"name":"f","arguments":""}}"#, tool_call),
+        (
+            r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f"}}]}"#,
+            tool_call,
+        ),
+        (
+            r#"{"tool_calls":[{"function":{"arguments":{"x":1}}}]}"#,
+            tool_call,
+        ),
+        (
+            r#"{"function_call":{"name":"f","arguments":""}}"#,
+            tool_call,
+        ),
     ] {
         assert_eq!(says(json), said, "{json}");
     }
@@ -79,15 +102,25 @@ fn finish_reasons_are_read_from_the_first_choice() {
         let json = format!(r#"{{"choices":[{{"finish_reason":"{reason}","index":0}}]}}"#);
         assert_eq!(delta(&json).finish, Some(finish), "{reason}");
     }
-    let second = delta(r#"{"choices":[{"delta":{"content":"x"},"finish_reason":"stop","index":1}]}"#);
+    let second =
+        delta(r#"{"choices":[{"delta":{"content":"x"},"finish_reason":"stop","index":1}]}"#);
     assert_eq!((second.finish, second.content), (None, true));
-    assert_eq!((second.choices, second.ended), (second.ended, second.choices));
+    assert_eq!(
+        (second.choices, second.ended),
+        (second.ended, second.choices)
+    );
     assert_eq!(second.choices.iter().collect::<Vec<_>>(), [1]);
 }
 
 #[test]
 fn usage_is_read_wherever_it_stands() {
-    let usage = Some(Usage { input: 7, output: 0, cache_read: 3, cache_write: 0, reasoning: 2 });
+    let usage = Some(Usage {
+        input: 7,
+        output: 0,
+        cache_read: 3,
+        cache_write: 0,
+        reasoning: 2,
+    });
     let tokens = r#"{"prompt_tokens":7,"prompt_tokens_details":{"cached_tokens":3},"completion_tokens_details":{"reasoning_tokens":2}}"#;
     for json in [
         format!(r#"{{"choices":[],"usage":{tokens}}}"#),
@@ -104,6 +137,7 @@ fn errors_are_found_in_every_place() {
     for json in [
         r#"{"error":{"message":"busy","code":502},"choices":[{"delta":{"content":""}}]}"#,
         r#"{"error":"busy"}"#,
+        r#"{"x_groq":{"error":"busy"},"choices":[]}"#,
         r#"{"choices":[{"finish_reason":"error","error":{"message":"busy"}}]}"#,
         r#"{"choices":[{"finish_reason":"error"}],"error":{"message":"busy"}}"#,
         r#"{"object":"error","message":"busy","type":"BadRequestError","code":400}"#,
@@ -118,9 +152,17 @@ fn errors_are_found_in_every_place() {
 
 #[test]
 fn a_frame_named_error_is_an_error_whatever_its_data() {
-    for data in [r#"{"error":{"message":"busy"}}"#, r#"{"message":"busy"}"#, "busy", "\"busy\""] {
+    for data in [
+        r#"{"error":{"message":"busy"}}"#,
+        r#"{"message":"busy"}"#,
+        "busy",
+        "\"busy\"",
+    ] {
         let read = scan(&frame(&format!("event: error\ndata: {data}\n\n")));
-        assert!(matches!(read.signal, Signal::Delta(Delta { error: true, .. })), "{data}");
+        assert!(
+            matches!(read.signal, Signal::Delta(Delta { error: true, .. })),
+            "{data}"
+        );
         assert_eq!(message(&read), "busy", "{data}");
     }
     assert!(scan(&frame("event: error\n\n")).error.is_some());
@@ -132,7 +174,13 @@ fn comments_the_terminal_word_and_broken_frames_are_signals_of_their_own() {
         assert_eq!(scan(&frame(raw)).signal, Signal::Comment, "{raw:?}");
     }
     assert_eq!(scan(&frame("data:[DONE] \n\n")).signal, Signal::Done);
-    for json in [r#"{"choices":[{"delta":{"content":"#, "nonsense", "[]", "7", r#"{"a":1}{"#] {
+    for json in [
+        r#"{"choices":[{"delta":{"content":"#,
+        "nonsense",
+        "[]",
+        "7",
+        r#"{"a":1}{"#,
+    ] {
         assert_eq!(scanned(json).signal, Signal::Malformed, "{json}");
     }
 }

@@ -43,7 +43,10 @@ pub enum Role {
     Other,
 }
 
-const WRONG_TYPE: RequestError = RequestError::WrongType { key: "messages", expected: "a list of objects" };
+const WRONG_TYPE: RequestError = RequestError::WrongType {
+    key: "messages",
+    expected: "a list of objects",
+};
 
 /// Reads the value of `messages`.
 pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Messages, RequestError> {
@@ -107,7 +110,11 @@ impl Message {
                 cursor.kind()?;
                 let start = cursor.position();
                 let text_bytes = text_bytes(cursor)?;
-                once(&mut content, (start..cursor.position(), text_bytes), "content")
+                once(
+                    &mut content,
+                    (start..cursor.position(), text_bytes),
+                    "content",
+                )
             }
             _ => Ok(cursor.skip()?),
         })?;
@@ -143,7 +150,11 @@ fn text_bytes(cursor: &mut Cursor<'_>) -> Result<usize, RequestError> {
     cursor.array(|cursor| {
         let mut text = None;
         cursor.object(|cursor, key| match &*key.decode() {
-            "text" => once(&mut text, cursor.text()?.map_or(0, |text| text.len()), "text"),
+            "text" => once(
+                &mut text,
+                cursor.text()?.map_or(0, |text| text.len()),
+                "text",
+            ),
             _ => Ok(cursor.skip()?),
         })?;
         sum += text.unwrap_or(0);

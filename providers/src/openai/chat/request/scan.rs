@@ -26,7 +26,11 @@ pub(super) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn member(&mut self, cursor: &mut Cursor<'a>, key: JsonStr<'a>) -> Result<(), RequestError> {
+    pub(super) fn member(
+        &mut self,
+        cursor: &mut Cursor<'a>,
+        key: JsonStr<'a>,
+    ) -> Result<(), RequestError> {
         match &*key.decode() {
             "model" => once(&mut self.model, model(cursor)?, "model"),
             "messages" => once(&mut self.messages, messages::read(cursor)?, "messages"),
@@ -42,7 +46,11 @@ impl<'a> Draft<'a> {
             "n" => once(&mut self.n, cursor.count()?, "n"),
             "tools" => once(&mut self.tools, is_given(cursor)?, "tools"),
             "functions" => once(&mut self.functions, is_given(cursor)?, "functions"),
-            "response_format" => once(&mut self.response_format, is_given(cursor)?, "response_format"),
+            "response_format" => once(
+                &mut self.response_format,
+                is_given(cursor)?,
+                "response_format",
+            ),
             "logprobs" => once(&mut self.logprobs, is_given(cursor)?, "logprobs"),
             "stop" => once(&mut self.stop, is_given(cursor)?, "stop"),
             "fallbacks" => {
@@ -56,7 +64,9 @@ impl<'a> Draft<'a> {
 
     pub(super) fn finish(self, body: &Bytes) -> Result<ChatRequest, RequestError> {
         let (model, span) = self.model.ok_or(RequestError::Missing { key: "model" })?;
-        let messages = self.messages.ok_or(RequestError::Missing { key: "messages" })?;
+        let messages = self
+            .messages
+            .ok_or(RequestError::Missing { key: "messages" })?;
         let (fallbacks, member) = self.fallbacks.unzip();
         Ok(ChatRequest {
             body: body.clone(),
@@ -79,7 +89,11 @@ impl<'a> Draft<'a> {
 }
 
 /// Fills a slot that must still be empty.
-pub(super) fn once<T>(slot: &mut Option<T>, value: T, key: &'static str) -> Result<(), RequestError> {
+pub(super) fn once<T>(
+    slot: &mut Option<T>,
+    value: T,
+    key: &'static str,
+) -> Result<(), RequestError> {
     match slot.replace(value) {
         None => Ok(()),
         Some(_) => Err(RequestError::Duplicate { key }),
@@ -92,7 +106,10 @@ fn model<'a>(cursor: &mut Cursor<'a>) -> Result<(JsonStr<'a>, Range<usize>), Req
     match cursor.text()? {
         Some(name) if name.is_empty() => Err(RequestError::Empty { key: "model" }),
         Some(name) => Ok((name, start..cursor.position())),
-        None => Err(RequestError::WrongType { key: "model", expected: "a string" }),
+        None => Err(RequestError::WrongType {
+            key: "model",
+            expected: "a string",
+        }),
     }
 }
 
@@ -100,7 +117,10 @@ fn flag(cursor: &mut Cursor<'_>, key: &'static str) -> Result<bool, RequestError
     match cursor.value()? {
         "true" => Ok(true),
         "false" | "null" => Ok(false),
-        _ => Err(RequestError::WrongType { key, expected: "true or false" }),
+        _ => Err(RequestError::WrongType {
+            key,
+            expected: "true or false",
+        }),
     }
 }
 
@@ -109,9 +129,15 @@ fn is_given(cursor: &mut Cursor<'_>) -> Result<bool, RequestError> {
     Ok(!matches!(cursor.value()?, "null" | "false" | "[]" | "{}"))
 }
 
+/// Far more candidates than any turn has time for.
+const MAX_FALLBACKS: usize = 32;
+
 /// The names in `fallbacks`; null is as good as nothing.
 fn fallbacks(cursor: &mut Cursor<'_>) -> Result<Option<Vec<String>>, RequestError> {
-    const WRONG: RequestError = RequestError::WrongType { key: "fallbacks", expected: "a list of model names" };
+    const WRONG: RequestError = RequestError::WrongType {
+        key: "fallbacks",
+        expected: "a list of at most 32 model names",
+    };
     match cursor.kind()? {
         Kind::Array => {}
         Kind::Null => return Ok(cursor.skip().map(|_| None)?),
@@ -119,6 +145,9 @@ fn fallbacks(cursor: &mut Cursor<'_>) -> Result<Option<Vec<String>>, RequestErro
     }
     let mut names = Vec::new();
     cursor.array(|cursor| {
+        if names.len() == MAX_FALLBACKS {
+            return Err(WRONG);
+        }
         names.push(cursor.text()?.ok_or(WRONG)?.decode().into_owned());
         Ok::<_, RequestError>(())
     })?;

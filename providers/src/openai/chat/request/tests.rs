@@ -16,10 +16,15 @@ const SMALL: &str = r#"{"model":"a/b","messages":[{"role":"user","content":"hi"}
 #[test]
 fn a_small_request_is_read() {
     let facts = facts(SMALL);
-    assert_eq!((&*facts.model, facts.stream, facts.choices), ("a/b", false, 1));
+    assert_eq!(
+        (&*facts.model, facts.stream, facts.choices),
+        ("a/b", false, 1)
+    );
     assert_eq!((facts.messages.count, facts.messages.text_bytes), (1, 2));
     assert_eq!(facts.fallbacks, None);
-    assert!(!facts.has_tools && !facts.has_stop && !facts.has_logprobs && !facts.has_response_format);
+    assert!(
+        !facts.has_tools && !facts.has_stop && !facts.has_logprobs && !facts.has_response_format
+    );
 }
 
 #[test]
@@ -31,7 +36,10 @@ fn what_the_turn_depends_on_is_seen() {
     assert!(facts.stream && facts.include_usage && facts.has_tools && facts.has_stop);
     assert!(facts.has_logprobs && facts.has_response_format);
     assert_eq!(facts.choices, 2);
-    assert_eq!(facts.fallbacks, Some(vec!["b".to_owned(), "c/d".to_owned()]));
+    assert_eq!(
+        facts.fallbacks,
+        Some(vec!["b".to_owned(), "c/d".to_owned()])
+    );
 }
 
 #[test]
@@ -40,7 +48,10 @@ fn only_the_model_changes() {
     let request = scan(body).expect("good");
     assert_eq!(request.facts().model, "old/one");
     let changed = request.with_model("new \"one\"");
-    assert_eq!(changed, body.replace(r#""old\u002fone""#, r#""new \"one\"""#));
+    assert_eq!(
+        changed,
+        body.replace(r#""old\u002fone""#, r#""new \"one\"""#)
+    );
 }
 
 #[test]
@@ -52,9 +63,18 @@ fn with_nothing_to_change_the_body_is_not_copied() {
 #[test]
 fn fallbacks_never_go_upstream() {
     let bodies = [
-        (r#"{"fallbacks":["x"], "model":"a","messages":[{}]}"#, r#"{ "model":"b","messages":[{}]}"#),
-        (r#"{"model":"a", "fallbacks" : [] ,"messages":[{}]}"#, r#"{"model":"b", "messages":[{}]}"#),
-        (r#"{"model":"a","messages":[{}] , "fall\u0062acks":null }"#, r#"{"model":"b","messages":[{}]  }"#),
+        (
+            r#"{"fallbacks":["x"], "model":"a","messages":[{}]}"#,
+            r#"{ "model":"b","messages":[{}]}"#,
+        ),
+        (
+            r#"{"model":"a", "fallbacks" : [] ,"messages":[{}]}"#,
+            r#"{"model":"b", "messages":[{}]}"#,
+        ),
+        (
+            r#"{"model":"a","messages":[{}] , "fall\u0062acks":null }"#,
+            r#"{"model":"b","messages":[{}]  }"#,
+        ),
     ];
     for (body, upstream) in bodies {
         assert_eq!(scan(body).expect("good").with_model("b"), upstream);
@@ -72,57 +92,114 @@ fn places_for_text_are_known() {
     assert_eq!(messages.text_bytes, "sonetwölatenewt".len());
     assert_eq!(messages.first, at(body, "{\"role\":\"system\""));
     let developer = r#"{"role":"developer"}"#;
-    assert_eq!(messages.leading_system_end, Some(at(body, developer) + developer.len()));
-    assert_eq!(&body[messages.newest_user_content.expect("a user")], "\"new\"");
+    assert_eq!(
+        messages.leading_system_end,
+        Some(at(body, developer) + developer.len())
+    );
+    assert_eq!(
+        &body[messages.newest_user_content.expect("a user")],
+        "\"new\""
+    );
     assert_eq!(facts(SMALL).messages.leading_system_end, None);
 }
 
 #[test]
-fn each_fault_is_named() {
+fn a_body_that_is_no_request_is_refused_with_its_fault() {
     let long = format!(r#"{{"x":{}"#, "[".repeat(1 << 16));
-    let wrong = |key, expected| RequestError::WrongType { key, expected };
+    let at = r#"{"x":"#.len() + MAX_DEPTH - 1;
     let cases = [
         ("", RequestError::NotJson { at: 0 }),
-        (r#"{"model":"a","messages":[{}]"#, RequestError::NotJson { at: 28 }),
-        (r#"{"model":"a","messages":[{}]}}"#, RequestError::NotJson { at: 29 }),
+        (
+            r#"{"model":"a","messages":[{}]"#,
+            RequestError::NotJson { at: 28 },
+        ),
+        (
+            r#"{"model":"a","messages":[{}]}}"#,
+            RequestError::NotJson { at: 29 },
+        ),
         ("[]", RequestError::NotAnObject),
-        (r#"{"messages":[{}]}"#, RequestError::Missing { key: "model" }),
-        (r#"{"model":"","messages":[{}]}"#, RequestError::Empty { key: "model" }),
-        (r#"{"model":7,"messages":[{}]}"#, wrong("model", "a string")),
-        (r#"{"model":"a"}"#, RequestError::Missing { key: "messages" }),
-        (r#"{"model":"a","messages":[]}"#, RequestError::Empty { key: "messages" }),
-        (r#"{"model":"a","messages":"hi"}"#, wrong("messages", "a list of objects")),
-        (r#"{"model":"a","messages":["hi"]}"#, wrong("messages", "a list of objects")),
-        (r#"{"model":"a","messages":[{}],"stream":"yes"}"#, wrong("stream", "true or false")),
-        (r#"{"model":"a","messages":[{}],"fallbacks":"b"}"#, wrong("fallbacks", "a list of model names")),
-        (r#"{"model":"a","messages":[{}],"fallbacks":[1]}"#, wrong("fallbacks", "a list of model names")),
+        (
+            r#"{"messages":[{}]}"#,
+            RequestError::Missing { key: "model" },
+        ),
+        (
+            r#"{"model":"","messages":[{}]}"#,
+            RequestError::Empty { key: "model" },
+        ),
+        (
+            r#"{"model":"a"}"#,
+            RequestError::Missing { key: "messages" },
+        ),
+        (
+            r#"{"model":"a","messages":[]}"#,
+            RequestError::Empty { key: "messages" },
+        ),
+        (&long, RequestError::TooDeep { at }),
     ];
     for (body, error) in cases {
         assert_eq!(scan(body).expect_err(body), error, "{body}");
     }
-    let at = r#"{"x":"#.len() + MAX_DEPTH - 1;
-    assert_eq!(scan(&long).expect_err("too deep"), RequestError::TooDeep { at });
+}
+
+#[test]
+fn a_member_of_the_wrong_type_is_named_with_the_right_one() {
+    let (messages, fallbacks) = ("a list of objects", "a list of at most 32 model names");
+    let many = format!(r#"{{"fallbacks":["x"{}]}}"#, r#","x""#.repeat(32));
+    let cases = [
+        (r#"{"model":7}"#, "model", "a string"),
+        (r#"{"messages":"hi"}"#, "messages", messages),
+        (r#"{"messages":["hi"]}"#, "messages", messages),
+        (r#"{"stream":"yes"}"#, "stream", "true or false"),
+        (r#"{"fallbacks":"b"}"#, "fallbacks", fallbacks),
+        (r#"{"fallbacks":[1]}"#, "fallbacks", fallbacks),
+        (&many, "fallbacks", fallbacks),
+    ];
+    for (body, key, expected) in cases {
+        let error = RequestError::WrongType { key, expected };
+        assert_eq!(scan(body).expect_err(body), error, "{body}");
+    }
 }
 
 #[test]
 fn a_key_that_is_read_may_not_come_twice_however_it_is_spelt() {
     let bodies = [
         (r#"{"model":"a","mod\u0065l":"b","messages":[{}]}"#, "model"),
-        (r#"{"model":"a","messages":[{}],"messages":[{}]}"#, "messages"),
-        (r#"{"model":"a","messages":[{}],"stream":null,"stream":true}"#, "stream"),
-        (r#"{"model":"a","messages":[{"role":"user","role":"system"}]}"#, "role"),
-        (r#"{"model":"a","messages":[{}],"fallbacks":[],"fallbacks":["x"]}"#, "fallbacks"),
-        (r#"{"model":"a","messages":[{}],"stream_options":{},"stream_options":{}}"#, "stream_options"),
+        (
+            r#"{"model":"a","messages":[{}],"messages":[{}]}"#,
+            "messages",
+        ),
+        (
+            r#"{"model":"a","messages":[{}],"stream":null,"stream":true}"#,
+            "stream",
+        ),
+        (
+            r#"{"model":"a","messages":[{"role":"user","role":"system"}]}"#,
+            "role",
+        ),
+        (
+            r#"{"model":"a","messages":[{}],"fallbacks":[],"fallbacks":["x"]}"#,
+            "fallbacks",
+        ),
+        (
+            r#"{"model":"a","messages":[{}],"stream_options":{},"stream_options":{}}"#,
+            "stream_options",
+        ),
     ];
     for (body, key) in bodies {
-        assert_eq!(scan(body).expect_err(body), RequestError::Duplicate { key }, "{body}");
+        assert_eq!(
+            scan(body).expect_err(body),
+            RequestError::Duplicate { key },
+            "{body}"
+        );
     }
     assert!(scan(r#"{"model":"a","x":1,"x":2,"messages":[{}]}"#).is_ok());
 }
 
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
-        Just(Value::Null), any::<bool>().prop_map(Value::from), any::<i64>().prop_map(Value::from),
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
         any::<String>().prop_map(Value::from),
     ];
     leaf.prop_recursive(4, 32, 6, |inner| {
@@ -145,10 +222,17 @@ fn text_of(message: &Value) -> usize {
 fn message() -> impl Strategy<Value = Value> {
     let content = prop_oneof![
         any::<String>().prop_map(Value::from),
-        any::<String>().prop_map(|text| json!([{"type": "text", "text": text}, {"type": "image_url"}])),
+        any::<String>()
+            .prop_map(|text| json!([{"type": "text", "text": text}, {"type": "image_url"}])),
     ];
-    (prop_oneof![Just("system"), Just("user"), Just("assistant")], content, any_json())
-        .prop_map(|(role, content, extra)| json!({"role": role, "content": content, "extra": extra}))
+    (
+        prop_oneof![Just("system"), Just("user"), Just("assistant")],
+        content,
+        any_json(),
+    )
+        .prop_map(
+            |(role, content, extra)| json!({"role": role, "content": content, "extra": extra}),
+        )
 }
 
 proptest! {

@@ -1,0 +1,179 @@
+//! The clients of the demo: many sessions at once, each turn's answer checked by the one who asked.
+
+use std::net::SocketAddr;
+
+use anyhow::Context;
+use futures::StreamExt;
+use serde_json::{Value, json};
+use understudy_providers::openai::chat::answer::{self, Assembly};
+use understudy_providers::openai::chat::chunk;
+use understudy_providers::sse::SseDecoder;
+use understudy_providers::stream::Signal;
+
+use super::stage::{Ending, SCENES, Scene};
+
+/// The longest text that is kept of one answer.
+const LONGEST: usize = 64 << 10;
+
+/// What one client got for one turn.
+#[derive(Clone, Debug)]
+pub(super) struct Receipt {
+    pub(super) scene: usize,
+    pub(super) got: Got,
+    /// What was wrong with it, if anything.
+    pub(super) complaint: Option<String>,
+}
+
+/// How an answer ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Got {
+    /// Whole, from the lead.
+    Lead,
+    /// Whole, from another.
+    Understudy,
+    /// An error ending in its stream.
+    ErrorEvent,
+    /// An error response.
+    Refusal,
+    /// No ending that the protocol knows.
+    Broken,
+}
+
+/// Sends turns to the gateway.
+pub(super) struct Driver {
+    client: reqwest::Client,
+    url: String,
+}
+
+/// What came back, read to its end.
+#[derive(Default)]
+struct Reply {
+    status: u16,
+    served_by: String,
+    text: String,
+    done: bool,
+    error: bool,
+}
+
+impl Driver {
+    pub(super) fn new(api: SocketAddr) -> anyhow::Result<Self> {
+        let client = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build()?;
+        Ok(Self { client, url: format!("http://{api}/v1/chat/completions") })
+    }
+
+    /// Runs all sessions at the same time, the turns of each one after the other.
+    pub(super) async fn run(&self, sessions: u16, turns: u16) -> Vec<Receipt> {
+        let sessions = futures::stream::iter((0..usize::from(sessions)).map(|session| self.session(session, turns)));
+        let receipts: Vec<Vec<Receipt>> = sessions.buffer_unordered(usize::from(u16::MAX)).collect().await;
+        receipts.into_iter().flatten().collect()
+    }
+
+    async fn session(&self, session: usize, turns: u16) -> Vec<Receipt> {
+        let scene = scene_of(session);
+        let mut receipts = Vec::with_capacity(usize::from(turns));
+        for turn in 0..usize::from(turns) {
+            let stream = SCENES[scene].streams_only || (session + turn) % 2 == 0;
+            let said = format!("session {session}, turn {turn}");
+            let reply = self.ask(&SCENES[scene], session, &said, stream).await;
+            receipts.push(receipt(scene, &said, stream, reply));
+        }
+        receipts
+    }
+
+    async fn ask(&self, scene: &Scene, session: usize, said: &str, stream: bool) -> anyhow::Result<Reply> {
+        let body = json!({ "model": scene.model, "stream": stream, "messages": [{ "role": "user", "content": said }] });
+        let request = self.client.post(&self.url).header("x-session-id", format!("demo-{session}"));
+        let mut response = request.body(body.to_string()).send().await.context("no response")?;
+        let served_by = response.headers().get("x-understudy-served-by");
+        let mut reply = Reply {
+            status: response.status().as_u16(),
+            served_by: served_by.and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned(),
+            ..Reply::default()
+        };
+        if stream && reply.status == 200 {
+            let mut frames = SseDecoder::default();
+            let mut text = Assembly::with_limit(LONGEST);
+            while let Some(bytes) = response.chunk().await.context("the stream broke off")? {
+                frames.push(bytes);
+                while let Some(frame) = frames.next_frame()? {
+                    let read = chunk::decode(&frame, &mut text);
+                    reply.done |= read.signal == Signal::Done;
+                    reply.error |= read.error.is_some();
+                }
+            }
+            reply.text = text.finish().text;
+            return Ok(reply);
+        }
+        let body = response.bytes().await.context("the body broke off")?;
+        match reply.status {
+            200 => reply.text = answer::read(&body)?.text,
+            _ => {
+                let error: Value = serde_json::from_slice(&body).context("an error that is no JSON")?;
+                reply.error = error["error"]["code"].is_string();
+            }
+        }
+        Ok(reply)
+    }
+}
+
+/// Of every ten sessions, each scene gets its share.
+fn scene_of(session: usize) -> usize {
+    let mut place = session % SCENES.iter().map(|scene| scene.share).sum::<usize>();
+    for (index, scene) in SCENES.iter().enumerate() {
+        match place.checked_sub(scene.share) {
+            Some(rest) => place = rest,
+            None => return index,
+        }
+    }
+    0
+}
+
+fn receipt(scene: usize, said: &str, stream: bool, reply: anyhow::Result<Reply>) -> Receipt {
+    let reply = match reply {
+        Ok(reply) => reply,
+        Err(error) => return Receipt { scene, got: Got::Broken, complaint: Some(format!("{said}: {error:#}")) },
+    };
+    let got = got(&SCENES[scene], stream, &reply);
+    let complaint = complaint(&SCENES[scene], said, &reply, got).map(|what| format!("{said}: {what}"));
+    Receipt { scene, got, complaint }
+}
+
+fn got(scene: &Scene, stream: bool, reply: &Reply) -> Got {
+    match (reply.status, reply.error, stream && !reply.done) {
+        (200, false, false) if reply.served_by == scene.chain[0] => Got::Lead,
+        (200, false, false) => Got::Understudy,
+        (200, true, true) => Got::ErrorEvent,
+        (400.., true, _) => Got::Refusal,
+        _ => Got::Broken,
+    }
+}
+
+fn complaint(scene: &Scene, said: &str, reply: &Reply, got: Got) -> Option<String> {
+    let heard = |place: usize| {
+        let (_, model) = scene.chain[place].split_once('/').unwrap_or_default();
+        format!("{model} heard: {said}")
+    };
+    let (wanted, text) = match scene.ending {
+        Ending::Lead => (Got::Lead, heard(0)),
+        Ending::Understudy => (Got::Understudy, heard(1)),
+        Ending::ErrorEvent => (Got::ErrorEvent, "It was a dark and stormy".to_owned()),
+        Ending::Exhausted => (Got::Refusal, String::new()),
+    };
+    match (got == wanted, reply.text == text) {
+        (true, true) => None,
+        (true, false) => Some(format!("wrong text: {:?}", reply.text)),
+        (false, _) => Some(format!("got {got:?} (status {}), not {wanted:?}", reply.status)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ten_sessions_play_every_scene_by_its_share() {
+        for (index, scene) in SCENES.iter().enumerate() {
+            assert_eq!((0..10).filter(|session| scene_of(*session) == index).count(), scene.share, "{}", scene.model);
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! The referee: what clients got, what the event tap told, what Prometheus counted and what the simulator logged must be
+//! one and the same story.
+
+use std::collections::HashMap;
+
+use serde_json::{Value, json};
+use understudy_messages::events::{Decision, Event};
+use understudy_messages::turn::TurnOutcome;
+
+use super::Told;
+use super::driver::{Got, Receipt};
+use super::stage::{Ending, SCENES, Stage, target};
+use crate::scrape::Scrape;
+
+/// One number as two sources know it.
+#[derive(Clone, Debug)]
+pub(super) struct Check {
+    pub(super) what: String,
+    pub(super) left: (&'static str, u64),
+    pub(super) right: (&'static str, u64),
+}
+
+impl Check {
+    pub(super) fn holds(&self) -> bool {
+        self.left.1 == self.right.1
+    }
+}
+
+/// One row of the table: a scene and what Prometheus counted of it.
+#[derive(Clone, Debug)]
+pub(super) struct Row {
+    pub(super) scene: usize,
+    pub(super) turns: usize,
+    pub(super) by_lead: usize,
+    pub(super) by_understudy: usize,
+    pub(super) errors: usize,
+    pub(super) attempts_at_lead: u64,
+    pub(super) failovers: u64,
+}
+
+/// The referee's verdict.
+#[derive(Clone, Debug)]
+pub(super) struct Verdict {
+    pub(super) turns: usize,
+    pub(super) lost: u64,
+    pub(super) rescued: u64,
+    pub(super) rows: Vec<Row>,
+    pub(super) checks: Vec<Check>,
+    pub(super) complaints: Vec<String>,
+}
+
+/// Compares every source with every other.
+pub(super) fn judge(stage: &Stage, receipts: &[Receipt], told: &Told, scrape: &Scrape) -> Verdict {
+    let mut checks = ends(receipts, told, scrape);
+    checks.extend(attempts(stage, scrape));
+    checks.extend(failovers(stage, told, scrape));
+    Verdict {
+        turns: receipts.len(),
+        lost: lost(receipts, told),
+        rescued: scrape.count("understudy_turns_total", &[("outcome", "ok"), ("served_by", "fallback")]),
+        rows: (0..SCENES.len()).map(|scene| row(scene, receipts, scrape)).collect(),
+        checks,
+        complaints: receipts.iter().filter_map(|receipt| receipt.complaint.clone()).collect(),
+    }
+}
+
+/// Turns without exactly one end event, and clients without an ending that their protocol knows.
+fn lost(receipts: &[Receipt], told: &Told) -> u64 {
+    let mut ends: HashMap<_, u64> = HashMap::new();
+    for event in &told.events {
+        if let Event::TurnEnded(ended) = &**event {
+            *ends.entry(ended.turn).or_default() += 1;
+        }
+    }
+    let twice = ends.values().filter(|count| **count != 1).count() as u64;
+    let never = (receipts.len() as u64).abs_diff(ends.len() as u64);
+    let broken = receipts.iter().filter(|receipt| receipt.got == Got::Broken).count() as u64;
+    twice + never + broken
+}
+
+fn row(scene: usize, receipts: &[Receipt], scrape: &Scrape) -> Row {
+    let of = |wanted: &[Got]| {
+        let matches = |receipt: &&Receipt| receipt.scene == scene && wanted.contains(&receipt.got);
+        receipts.iter().filter(matches).count()
+    };
+    let lead = target(SCENES[scene].chain[0]);
+    Row {
+        scene,
+        turns: receipts.iter().filter(|receipt| receipt.scene == scene).count(),
+        by_lead: of(&[Got::Lead]),
+        by_understudy: of(&[Got::Understudy]),
+        errors: of(&[Got::ErrorEvent, Got::Refusal]),
+        attempts_at_lead: attempts_at(scrape, &lead.provider, &lead.model),
+        failovers: scrape.count(
+            "understudy_failover_total",
+            &[("from_provider", &lead.provider), ("from_model", &lead.model), ("decision", "fallback_model")],
+        ),
+    }
+}
+
+fn attempts_at(scrape: &Scrape, provider: &str, model: &str) -> u64 {
+    scrape.count("understudy_model_attempts_total", &[("provider", provider), ("model", model)])
+}
+
+/// How turns ended: as clients saw it, as the tap told it, as Prometheus counted it.
+fn ends(receipts: &[Receipt], told: &Told, scrape: &Scrape) -> Vec<Check> {
+    let clients = |whole: bool| {
+        let is_whole = |receipt: &&Receipt| matches!(receipt.got, Got::Lead | Got::Understudy) == whole;
+        receipts.iter().filter(is_whole).count() as u64
+    };
+    let tap = |whole: bool| {
+        let matches = |event: &&super::SharedEvent| match &***event {
+            Event::TurnEnded(ended) => matches!(ended.outcome, TurnOutcome::Completed) == whole,
+            Event::FailoverDecided(_) | Event::GenerationPublished { .. } => false,
+        };
+        told.events.iter().filter(matches).count() as u64
+    };
+    let scraped = |outcome: &str| scrape.count("understudy_turns_total", &[("outcome", outcome)]);
+    let streams = receipts.iter().filter(|receipt| receipt.got == Got::ErrorEvent).count() as u64;
+    let check = |what: &str, left, right| Check { what: what.to_owned(), left, right };
+    vec![
+        check("whole answers", ("clients", clients(true)), ("event tap", tap(true))),
+        check("whole answers", ("clients", clients(true)), ("Prometheus", scraped("ok"))),
+        check("failed turns", ("clients", clients(false)), ("event tap", tap(false))),
+        check("failed turns", ("clients", clients(false)), ("Prometheus", scraped("error"))),
+        check("requests", ("clients", receipts.len() as u64), ("Prometheus", scrape.count("understudy_http_requests_total", &[("route", "/v1/chat/completions")]))),
+        check("streams cut after content", ("clients", streams), ("Prometheus", scrape.count("understudy_streams_total", &[("end", "truncated")]))),
+        check("turns in flight", ("expected", 0), ("Prometheus", scrape.count("understudy_turns_in_flight", &[]))),
+        check("events missed", ("expected", 0), ("event tap", told.missed)),
+    ]
+}
+
+/// Upstream calls, target by target.
+fn attempts(stage: &Stage, scrape: &Scrape) -> Vec<Check> {
+    stage.simulator.journal().read(|entries| {
+        let tallies = entries.tallies().iter();
+        let check = |(target, tally): (&understudy_messages::ids::ModelRef, &understudy_providers::sim::Tally)| Check {
+            what: format!("attempts at {target}"),
+            left: ("simulator", tally.calls),
+            right: ("Prometheus", attempts_at(scrape, &target.provider, &target.model)),
+        };
+        tallies.map(check).collect()
+    })
+}
+
+/// Failovers: one for every call that the simulator made fail while another candidate was left.
+fn failovers(stage: &Stage, told: &Told, scrape: &Scrape) -> Vec<Check> {
+    let mut checks = Vec::new();
+    for scene in SCENES.iter().filter(|scene| matches!(scene.ending, Ending::Understudy | Ending::Exhausted)) {
+        let lead = target(scene.chain[0]);
+        checks.push(Check {
+            what: format!("failovers from {lead}"),
+            left: ("simulator", stage.simulator.journal().read(|entries| entries.calls(&lead))),
+            right: (
+                "Prometheus",
+                scrape.count(
+                    "understudy_failover_total",
+                    &[("from_provider", &lead.provider), ("from_model", &lead.model), ("decision", "fallback_model")],
+                ),
+            ),
+        });
+    }
+    let moved = |event: &&super::SharedEvent| {
+        matches!(&***event, Event::FailoverDecided(decided) if decided.decision == Decision::FallbackModel)
+    };
+    checks.push(Check {
+        what: "failovers in all".to_owned(),
+        left: ("event tap", told.events.iter().filter(moved).count() as u64),
+        right: ("Prometheus", scrape.count("understudy_failover_total", &[("decision", "fallback_model")])),
+    });
+    checks
+}
+
+impl Verdict {
+    /// Whether nothing was lost and every number agrees.
+    pub(super) fn sound(&self) -> bool {
+        self.lost == 0 && self.complaints.is_empty() && self.checks.iter().all(Check::holds)
+    }
+
+    /// The verdict for programs.
+    pub(super) fn as_json(&self) -> Value {
+        let checks = self.checks.iter().map(|check| {
+            let (left, right) = (json!({ check.left.0: check.left.1 }), json!({ check.right.0: check.right.1 }));
+            json!({ "what": check.what, "left": left, "right": right, "holds": check.holds() })
+        });
+        let rows = self.rows.iter().map(|row| {
+            json!({ "model": SCENES[row.scene].model, "about": SCENES[row.scene].about, "turns": row.turns,
+                "by_lead": row.by_lead, "by_understudy": row.by_understudy, "errors": row.errors,
+                "attempts_at_lead": row.attempts_at_lead, "failovers": row.failovers })
+        });
+        json!({ "sound": self.sound(), "turns": self.turns, "lost": self.lost, "rescued": self.rescued,
+            "scenes": rows.collect::<Vec<_>>(), "checks": checks.collect::<Vec<_>>(), "complaints": self.complaints })
+    }
+}

@@ -1,0 +1,84 @@
+//! The demo, told to people.
+
+use std::fmt::Write;
+
+use super::Args;
+use super::referee::Verdict;
+use super::stage::{SCENES, Stage};
+
+/// How many complaints are shown.
+const SHOWN: usize = 10;
+
+pub(super) fn opening(stage: &Stage, args: &Args) -> String {
+    let (api, admin) = (stage.app.api(), stage.app.admin());
+    format!(
+        "Two simulated providers, aurora and borealis; aurora is having a bad day.\n\
+         The gateway listens on http://{api}/v1, its metrics are at http://{admin}/metrics.\n\
+         {} sessions take {} turns each, half of them streaming, all at the same time.\n",
+        args.sessions, args.turns
+    )
+}
+
+pub(super) fn ending(verdict: &Verdict) -> String {
+    let mut text = table(verdict);
+    let agree = verdict.checks.iter().filter(|check| check.holds()).count();
+    // writing to a string cannot fail
+    let _ = writeln!(
+        text,
+        "\n{} turns, {} rescued by the understudy, {} lost. {agree} of {} numbers agree between clients, event tap, \
+         Prometheus and the simulator's log.",
+        verdict.turns,
+        verdict.rescued,
+        verdict.lost,
+        verdict.checks.len()
+    );
+    for check in verdict.checks.iter().filter(|check| !check.holds()) {
+        let ((left, ours), (right, theirs)) = (check.left, check.right);
+        let _ = writeln!(text, "  DIFFERS  {}: {left} {ours}, {right} {theirs}", check.what);
+    }
+    for complaint in verdict.complaints.iter().take(SHOWN) {
+        let _ = writeln!(text, "  WRONG    {complaint}");
+    }
+    text.push_str(if verdict.sound() { "The referee is content." } else { "The referee objects." });
+    text
+}
+
+fn table(verdict: &Verdict) -> String {
+    let mut text = format!(
+        "{:<10} {:<44} {:>6} {:>6} {:>10} {:>7} {:>9} {:>10}\n",
+        "model", "what happens", "turns", "lead", "understudy", "errors", "attempts", "failovers"
+    );
+    for row in &verdict.rows {
+        let scene = SCENES[row.scene];
+        let _ = writeln!(
+            text,
+            "{:<10} {:<44} {:>6} {:>6} {:>10} {:>7} {:>9} {:>10}",
+            scene.model,
+            scene.about,
+            row.turns,
+            row.by_lead,
+            row.by_understudy,
+            row.errors,
+            row.attempts_at_lead,
+            row.failovers
+        );
+    }
+    text.push_str("(turns and answers as clients saw them; attempts at the lead and failovers as Prometheus counted them)\n");
+    text
+}
+
+pub(super) fn encore(stage: &Stage) -> String {
+    let (api, admin) = (stage.app.api(), stage.app.admin());
+    let ask = |model: &str, stream: bool| {
+        format!(
+            "  curl -sN http://{api}/v1/chat/completions -d '{{\"model\":\"{model}\",\"stream\":{stream},\
+             \"messages\":[{{\"role\":\"user\",\"content\":\"hello\"}}]}}'"
+        )
+    };
+    format!(
+        "\nStill serving. Try:\n{}\n{}\n{}\n  curl -s http://{admin}/metrics | grep understudy_failover_total\nCtrl-C ends it.",
+        ask("steady", false),
+        ask("crowded", true),
+        ask("torn", true),
+    )
+}

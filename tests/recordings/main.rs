@@ -1,0 +1,127 @@
+//! Every recorded exchange with a provider, read again, cut in every way a network may cut it.
+//!
+//! The recordings are in the folder named by `UNDERSTUDY_RECORDINGS`, else in `../shared/recordings`, both seen from
+//! the workspace. `UNDERSTUDY_SEED` repeats the random cuts of an earlier run.
+
+use std::collections::BTreeMap;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+mod chat;
+mod normalized;
+mod recording;
+mod replay;
+
+use recording::Recording;
+
+const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// What the harness cannot check yet. A recording is skipped for one of these or not at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Missing {
+    Anthropic,
+    Gemini,
+    Responses,
+    ErrorClassification,
+}
+
+impl Missing {
+    const fn as_label(self) -> &'static str {
+        match self {
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+            Self::Responses => "responses",
+            Self::ErrorClassification => "error classification",
+        }
+    }
+}
+
+/// How one recording fared.
+enum Outcome {
+    Passed,
+    Skipped(Missing),
+    Failed(String),
+}
+
+/// All recordings of a run.
+#[derive(Default)]
+struct Tally {
+    passed: usize,
+    skipped: BTreeMap<Missing, usize>,
+    failed: Vec<(String, String)>,
+}
+
+impl Tally {
+    fn add(&mut self, id: String, outcome: Outcome) {
+        match outcome {
+            Outcome::Passed => self.passed += 1,
+            Outcome::Skipped(missing) => *self.skipped.entry(missing).or_default() += 1,
+            Outcome::Failed(difference) => self.failed.push((id, difference)),
+        }
+    }
+
+    fn print(&self, out: &mut impl Write) -> io::Result<()> {
+        for (missing, count) in &self.skipped {
+            writeln!(out, "skipped {count}: {}", missing.as_label())?;
+        }
+        for (id, difference) in &self.failed {
+            writeln!(out, "FAILED {id}: {difference}")?;
+        }
+        let (passed, failed) = (self.passed, self.failed.len());
+        let skipped: usize = self.skipped.values().sum();
+        let all = passed + skipped + failed;
+        writeln!(
+            out,
+            "recordings: {passed} passed, {skipped} skipped, {failed} failed of {all}"
+        )
+    }
+}
+
+fn main() -> io::Result<ExitCode> {
+    let mut out = io::stdout().lock();
+    let named = std::env::var_os("UNDERSTUDY_RECORDINGS").map(PathBuf::from);
+    let folder = named
+        .as_deref()
+        .unwrap_or(Path::new("../shared/recordings"));
+    let files = recording::files(&Path::new(WORKSPACE).join(folder)).unwrap_or_default();
+    let mut tally = Tally::default();
+    if files.is_empty() {
+        writeln!(out, "no recordings in {}", folder.display())?;
+        tally.print(&mut out)?;
+        return Ok(ExitCode::from(u8::from(named.is_some())));
+    }
+    let seed = std::env::var("UNDERSTUDY_SEED")
+        .ok()
+        .and_then(|seed| seed.parse().ok());
+    let seed = seed.unwrap_or_else(|| fastrand::u64(..));
+    for file in files {
+        let outcome = check(&file, seed);
+        tally.add(recording::name(&file), outcome);
+    }
+    if !tally.failed.is_empty() {
+        writeln!(out, "repeat with UNDERSTUDY_SEED={seed}")?;
+    }
+    tally.print(&mut out)?;
+    Ok(ExitCode::from(u8::from(!tally.failed.is_empty())))
+}
+
+fn check(file: &Path, seed: u64) -> Outcome {
+    let folder = file
+        .parent()
+        .and_then(Path::file_name)
+        .and_then(|name| name.to_str());
+    match folder {
+        Some("openai-chat") => {
+            match Recording::read(file).and_then(|recording| chat::check(&recording, seed)) {
+                Ok(()) => Outcome::Passed,
+                Err(difference) => Outcome::Failed(difference),
+            }
+        }
+        Some("anthropic") => Outcome::Skipped(Missing::Anthropic),
+        Some("gemini") => Outcome::Skipped(Missing::Gemini),
+        Some("openai-responses") => Outcome::Skipped(Missing::Responses),
+        Some("errors") => Outcome::Skipped(Missing::ErrorClassification),
+        Some(_) | None => Outcome::Failed("no reader for this folder".to_owned()),
+    }
+}
