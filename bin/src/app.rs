@@ -146,7 +146,9 @@ impl App {
             if drained.is_err() {
                 tracing::warn!(turns = serving.leases(), "budget spent, ending the turns that are left");
                 self.shared.abort.cancel();
-                let _ended_or_lost = clock.timeout_at(clock.now() + http::ENDING_GRACE, serving.empty()).await;
+                let _ended_or_lost = clock
+                    .timeout_at(clock.now() + http::ENDING_GRACE, serving.empty())
+                    .await;
             }
         }
         self.api.1.stop(true).await;
@@ -162,7 +164,10 @@ impl App {
         let clock = &self.shared.clock;
         let deadline = clock.now() + STARTUP;
         while self.shared.published.load().is_none() {
-            anyhow::ensure!(clock.now() < deadline, "the session arbiters did not come up within 30 s");
+            anyhow::ensure!(
+                clock.now() < deadline,
+                "the session arbiters did not come up within 30 s"
+            );
             clock.sleep(POLL).await;
         }
         Ok(())

@@ -21,13 +21,15 @@ pub use app::{App, AppOptions};
 /// Never returns an error: a process whose first runtime cannot be built cannot go on and ends here.
 pub fn shared_runtime() -> &'static Runtime {
     static RUNTIME: OnceLock<Runtime> = OnceLock::new();
-    RUNTIME.get_or_init(|| match Builder::new_multi_thread().worker_threads(1).enable_all().build() {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            tracing::error!(%error, "no runtime");
-            std::process::abort()
-        }
-    })
+    RUNTIME.get_or_init(
+        || match Builder::new_multi_thread().worker_threads(1).enable_all().build() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                tracing::error!(%error, "no runtime");
+                std::process::abort()
+            }
+        },
+    )
 }
 
 /// Names ring as the process's TLS provider; calling it again changes nothing.
@@ -36,5 +38,8 @@ pub fn install_tls() {
 }
 
 pub(crate) fn unix_seconds(clock: &Clock) -> u64 {
-    clock.wall().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+    clock
+        .wall()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
 }

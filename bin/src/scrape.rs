@@ -29,7 +29,11 @@ impl Scrape {
 
     /// A sum of whole counts.
     pub fn count(&self, name: &str, labels: &[(&str, &str)]) -> u64 {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counters are whole and not negative")]
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "counters are whole and not negative"
+        )]
         let count = self.sum(name, labels).round() as u64;
         count
     }
@@ -44,10 +48,18 @@ fn sample(line: &str) -> Option<Sample> {
     let (series, value) = line.rsplit_once(' ')?;
     let value = value.parse().ok()?;
     let Some((name, rest)) = series.split_once('{') else {
-        return Some(Sample { name: series.to_owned(), labels: Vec::new(), value });
+        return Some(Sample {
+            name: series.to_owned(),
+            labels: Vec::new(),
+            value,
+        });
     };
     let labels = labels(rest.strip_suffix('}')?)?;
-    Some(Sample { name: name.to_owned(), labels, value })
+    Some(Sample {
+        name: name.to_owned(),
+        labels,
+        value,
+    })
 }
 
 fn labels(mut text: &str) -> Option<Vec<(String, String)>> {

@@ -40,8 +40,16 @@ impl TurnFailure {
     /// A turn that was ended from outside.
     pub fn cancelled(cause: CancelCause) -> Self {
         let (status, code, message) = match cause {
-            CancelCause::Client => (499, "client_closed_request", "The client left before the answer was whole."),
-            CancelCause::CallerDeadline => (504, "timeout", "The deadline set by the caller passed before the answer was whole."),
+            CancelCause::Client => (
+                499,
+                "client_closed_request",
+                "The client left before the answer was whole.",
+            ),
+            CancelCause::CallerDeadline => (
+                504,
+                "timeout",
+                "The deadline set by the caller passed before the answer was whole.",
+            ),
             CancelCause::RunBudget => (504, "timeout", "The turn used up the time that any turn may take."),
             CancelCause::Shutdown => (503, "shutting_down", "The gateway is shutting down."),
         };

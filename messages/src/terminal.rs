@@ -63,9 +63,7 @@ impl Terminal {
 
     /// The text of the client's error body: the provider's words where there are any, else our sentence.
     pub fn client_message(&self) -> &str {
-        self.words
-            .as_ref()
-            .map_or(&self.sentence, ProviderWords::reveal)
+        self.words.as_ref().map_or(&self.sentence, ProviderWords::reveal)
     }
 }
 
@@ -123,18 +121,14 @@ const fn face(cause: Reason) -> Face {
         Reason::ServerError => (502, "server_error", "upstream_error"),
         Reason::Timeout => (504, "timeout_error", "upstream_timeout"),
         // the credential is the gateway's, so a 401 would send the client after its own
-        Reason::Auth | Reason::AuthPermanent => {
-            (502, "server_error", "upstream_credentials_refused")
-        }
+        Reason::Auth | Reason::AuthPermanent => (502, "server_error", "upstream_credentials_refused"),
         Reason::TlsCertificate => (502, "server_error", "upstream_certificate_untrusted"),
         Reason::ModelNotFound => (404, "invalid_request_error", "model_not_found"),
         Reason::ContextOverflow => (400, "invalid_request_error", "context_length_exceeded"),
         Reason::Format => (400, "invalid_request_error", "invalid_request"),
         Reason::SessionExpired => (410, "invalid_request_error", "session_expired"),
         Reason::EmptyResponse => (502, "server_error", "empty_response"),
-        Reason::NoErrorDetails | Reason::Unclassified | Reason::Unknown => {
-            (502, "server_error", "upstream_error")
-        }
+        Reason::NoErrorDetails | Reason::Unclassified | Reason::Unknown => (502, "server_error", "upstream_error"),
     };
     Face { status, kind, code }
 }
@@ -159,44 +153,26 @@ fn merged(reason: Reason) -> Reason {
 
 /// The client's own request was at fault: coming back with the same will not help.
 fn is_the_clients(cause: Reason) -> bool {
-    matches!(
-        cause,
-        Reason::Format | Reason::ContextOverflow | Reason::ModelNotFound
-    )
+    matches!(cause, Reason::Format | Reason::ContextOverflow | Reason::ModelNotFound)
 }
 
 fn is_untouched(tried: &[Tried<'_>]) -> bool {
-    tried
-        .iter()
-        .all(|tried| matches!(tried.outcome, Outcome::Resting(_)))
+    tried.iter().all(|tried| matches!(tried.outcome, Outcome::Resting(_)))
 }
 
 /// Design §6, "Nothing usable".
 fn untouched_status(cause: Option<Reason>) -> u16 {
-    if cause == Some(Reason::RateLimit) {
-        429
-    } else {
-        503
-    }
+    if cause == Some(Reason::RateLimit) { 429 } else { 503 }
 }
 
 fn whole_seconds(wait: Duration) -> u64 {
-    wait.as_secs()
-        .saturating_add(u64::from(wait.subsec_nanos() > 0))
-        .max(1)
+    wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1)
 }
 
 /// Selection by contract §5.9: a cause with a fixed sentence, then money, then limits and load together, else a list.
 fn sentence(tried: &[Tried<'_>], cause: Option<Reason>, soonest: Option<Duration>) -> String {
-    let unpaid = tried
-        .iter()
-        .find(|tried| tried.outcome.reason() == Reason::Billing);
-    let is_limit = |tried: &Tried<'_>| {
-        matches!(
-            tried.outcome.reason(),
-            Reason::RateLimit | Reason::Overloaded
-        )
-    };
+    let unpaid = tried.iter().find(|tried| tried.outcome.reason() == Reason::Billing);
+    let is_limit = |tried: &Tried<'_>| matches!(tried.outcome.reason(), Reason::RateLimit | Reason::Overloaded);
     let text = match (cause.and_then(fixed_sentence), unpaid) {
         (Some(fixed), _) => fixed.to_owned(),
         (None, Some(unpaid)) => format!(
@@ -214,29 +190,25 @@ fn sentence(tried: &[Tried<'_>], cause: Option<Reason>, soonest: Option<Duration
 const fn fixed_sentence(cause: Reason) -> Option<&'static str> {
     match cause {
         Reason::Billing | Reason::RateLimit => None,
-        Reason::Overloaded => Some(
-            "The model has no capacity right now. Try again in a moment, or choose another model.",
-        ),
-        Reason::ServerError => {
-            Some("The provider failed while it worked on this request. Try again in a moment.")
+        Reason::Overloaded => {
+            Some("The model has no capacity right now. Try again in a moment, or choose another model.")
         }
+        Reason::ServerError => Some("The provider failed while it worked on this request. Try again in a moment."),
         Reason::Timeout => Some("The provider did not answer in time. Try again in a moment."),
-        Reason::Auth | Reason::AuthPermanent => Some(
-            "The provider refused the gateway's credential. Whoever runs the gateway has to renew it.",
-        ),
-        Reason::TlsCertificate => {
-            Some("The provider's certificate could not be trusted, so nothing was sent.")
+        Reason::Auth | Reason::AuthPermanent => {
+            Some("The provider refused the gateway's credential. Whoever runs the gateway has to renew it.")
         }
-        Reason::ModelNotFound => Some(
-            "The provider does not serve this model. The configuration has to name another one.",
-        ),
-        Reason::ContextOverflow => Some(
-            "The conversation is longer than the model can read. Shorten it, start anew or choose a larger model.",
-        ),
+        Reason::TlsCertificate => Some("The provider's certificate could not be trusted, so nothing was sent."),
+        Reason::ModelNotFound => {
+            Some("The provider does not serve this model. The configuration has to name another one.")
+        }
+        Reason::ContextOverflow => {
+            Some("The conversation is longer than the model can read. Shorten it, start anew or choose a larger model.")
+        }
         Reason::Format => Some("The provider cannot accept this request as it is."),
-        Reason::SessionExpired => Some(
-            "The provider no longer knows the session that this request names. Start a new one.",
-        ),
+        Reason::SessionExpired => {
+            Some("The provider no longer knows the session that this request names. Start a new one.")
+        }
         Reason::EmptyResponse => Some("The model answered with nothing. Try again."),
         Reason::NoErrorDetails | Reason::Unclassified | Reason::Unknown => {
             Some("The provider failed without saying why. Try again in a moment.")
@@ -251,10 +223,7 @@ fn limited(tried: &[Tried<'_>], soonest: Option<Duration>) -> String {
     };
     match soonest.map(whole_seconds) {
         Some(seconds @ ..=60) => format!("{subject}. Try again in about {seconds} s."),
-        Some(seconds) => format!(
-            "{subject}. Try again in about {} min.",
-            seconds.div_ceil(60)
-        ),
+        Some(seconds) => format!("{subject}. Try again in about {} min.", seconds.div_ceil(60)),
         None => format!("{subject}. Try again in a few minutes."),
     }
 }
@@ -273,15 +242,8 @@ fn listed(tried: &[Tried<'_>]) -> String {
 
 /// Each model once, with what became of it last.
 fn distinct<'a>(tried: &'a [Tried<'a>]) -> Vec<&'a Tried<'a>> {
-    let is_last = |(at, one): &(usize, &Tried<'_>)| {
-        tried[at + 1..].iter().all(|later| later.model != one.model)
-    };
-    tried
-        .iter()
-        .enumerate()
-        .filter(is_last)
-        .map(|(_, one)| one)
-        .collect()
+    let is_last = |(at, one): &(usize, &Tried<'_>)| tried[at + 1..].iter().all(|later| later.model != one.model);
+    tried.iter().enumerate().filter(is_last).map(|(_, one)| one).collect()
 }
 
 #[cfg(test)]

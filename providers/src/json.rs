@@ -59,11 +59,7 @@ impl<'a> Cursor<'a> {
 
     /// A cursor before the value of a text, such as one that [`Cursor::value`] gave.
     pub(crate) fn over(text: &'a str) -> Self {
-        Self {
-            text,
-            at: 0,
-            depth: 0,
-        }
+        Self { text, at: 0, depth: 0 }
     }
 
     /// The offset behind what was read last, or of the value whose kind was asked.
@@ -229,9 +225,7 @@ impl<'a> Cursor<'a> {
     }
 
     fn truncated(&self) -> JsonError {
-        JsonError::Truncated {
-            at: self.text.len(),
-        }
+        JsonError::Truncated { at: self.text.len() }
     }
 
     /// The error for what stands here: out of place, or nothing at all.

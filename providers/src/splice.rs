@@ -53,14 +53,8 @@ mod tests {
                 span: 0..0,
                 text: b"zero ",
             },
-            Edit {
-                span: 4..7,
-                text: b"2",
-            },
-            Edit {
-                span: 7..13,
-                text: b"",
-            },
+            Edit { span: 4..7, text: b"2" },
+            Edit { span: 7..13, text: b"" },
         ];
         assert_eq!(splice(&body, &edits), "zero one 2");
     }

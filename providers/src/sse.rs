@@ -126,11 +126,7 @@ impl SseDecoder {
             self.begun.split().freeze()
         };
         let first = !std::mem::replace(&mut self.started, true);
-        let start = if first && raw.starts_with(BOM) {
-            BOM.len()
-        } else {
-            0
-        };
+        let start = if first && raw.starts_with(BOM) { BOM.len() } else { 0 };
         Frame::parse(raw, start)
     }
 }
@@ -197,9 +193,7 @@ impl Frame {
             }
             at += len + 1;
         }
-        let data = joined
-            .map(BytesMut::freeze)
-            .or(first.map(|span| raw.slice(span)));
+        let data = joined.map(BytesMut::freeze).or(first.map(|span| raw.slice(span)));
         Self { raw, event, data }
     }
 }

@@ -178,6 +178,12 @@ impl StreamMachine {
         }
     }
 
+    /// Whether the answer is whole already, though the provider may still say more.
+    pub fn is_whole(&self) -> bool {
+        let all_ended = self.choices != Choices::default() && self.choices == self.ended;
+        self.outcome == Some(Ok(())) || all_ended && self.is_answer()
+    }
+
     /// Judges the end of the body: whether the answer is whole.
     ///
     /// It is when the terminal word came, or every choice gave its finish reason: then how the socket ended is of no
@@ -186,9 +192,8 @@ impl StreamMachine {
     /// # Errors
     /// The [`StreamFailure`] that makes it less than an answer.
     pub fn end(&mut self, end: BodyEnd) -> Result<(), StreamFailure> {
-        let all_ended = self.choices != Choices::default() && self.choices == self.ended;
         let outcome = self.outcome.unwrap_or(match end {
-            BodyEnd::Clean | BodyEnd::Lost if all_ended && self.is_answer() => Ok(()),
+            BodyEnd::Clean | BodyEnd::Lost if self.is_whole() => Ok(()),
             BodyEnd::Clean if self.summary.progress.is_answer() => Err(StreamFailure::Truncated),
             BodyEnd::Clean => Err(StreamFailure::Empty),
             BodyEnd::Lost => Err(StreamFailure::Lost),

@@ -55,7 +55,11 @@ pub struct Upstream {
 impl Upstream {
     /// The API that `settings` describe, reached through `client`.
     pub fn new(settings: Arc<ProviderSettings>, client: reqwest::Client, clock: Clock) -> Self {
-        Self { settings, client, clock }
+        Self {
+            settings,
+            client,
+            clock,
+        }
     }
 
     /// Asks once, and lets the answer through to the turn's client as it comes.
@@ -89,8 +93,16 @@ impl<'a> Exchange<'a> {
 
     async fn run(&self) -> Result<Answered, AttemptError> {
         let stream = self.attempt.turn.request.facts.stream;
-        let limit = if stream { self.limits.first_content } else { self.limits.whole };
-        let cut = if stream { TransportFault::FirstContentLimit } else { TransportFault::WholeLimit };
+        let limit = if stream {
+            self.limits.first_content
+        } else {
+            self.limits.whole
+        };
+        let cut = if stream {
+            TransportFault::FirstContentLimit
+        } else {
+            TransportFault::WholeLimit
+        };
         let deadline = self.sent + limit;
         let request = self.request()?;
         let response = self
@@ -116,12 +128,18 @@ impl<'a> Exchange<'a> {
         };
         let url = format!("{}/chat/completions", self.upstream.settings.base_url);
         let request = self.upstream.client.post(url).headers(self.headers()).body(body);
-        request.build().map_err(|_| failed(Failure::observed(Reason::Unknown, Cut::Refused)))
+        request
+            .build()
+            .map_err(|_| failed(Failure::observed(Reason::Unknown, Cut::Refused)))
     }
 
     fn headers(&self) -> HeaderMap {
         let turn = &self.attempt.turn.request;
-        let accept = if turn.facts.stream { "text/event-stream" } else { "application/json" };
+        let accept = if turn.facts.stream {
+            "text/event-stream"
+        } else {
+            "application/json"
+        };
         let mut headers = HeaderMap::with_capacity(4 + turn.headers.len());
         for (name, value) in &turn.headers {
             if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
@@ -130,8 +148,13 @@ impl<'a> Exchange<'a> {
         }
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
-        headers.insert(USER_AGENT, HeaderValue::from_static(concat!("understudy/", env!("CARGO_PKG_VERSION"))));
-        let bearer = self.credential.map(|key| HeaderValue::try_from(format!("Bearer {}", key.expose_secret())));
+        headers.insert(
+            USER_AGENT,
+            HeaderValue::from_static(concat!("understudy/", env!("CARGO_PKG_VERSION"))),
+        );
+        let bearer = self
+            .credential
+            .map(|key| HeaderValue::try_from(format!("Bearer {}", key.expose_secret())));
         if let Some(Ok(mut bearer)) = bearer {
             bearer.set_sensitive(true);
             headers.insert(AUTHORIZATION, bearer);
@@ -151,7 +174,9 @@ impl<'a> Exchange<'a> {
         let headers = response.headers().clone();
         let patience = self.upstream.clock.now() + ERROR_BODY_WAIT;
         let read = self.some_of(response);
-        let body = self.within(deadline.min(patience), TransportFault::FirstContentLimit, read).await??;
+        let body = self
+            .within(deadline.min(patience), TransportFault::FirstContentLimit, read)
+            .await??;
         Ok(self.classified(None, &headers, &body))
     }
 

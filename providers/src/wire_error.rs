@@ -50,11 +50,7 @@ impl WireError {
         Cursor::over(value).object(|cursor, key| {
             any = true;
             match &*key.decode() {
-                "message" => {
-                    error.message = cursor
-                        .text()?
-                        .map(|text| ProviderWords::new(&text.decode()))
-                }
+                "message" => error.message = cursor.text()?.map(|text| ProviderWords::new(&text.decode())),
                 "type" => error.kind = label(cursor)?,
                 "code" => {
                     error.code = label(cursor)?;
@@ -99,9 +95,7 @@ fn label(cursor: &mut Cursor<'_>) -> Result<Option<String>, JsonError> {
 
 /// The text as the status of a failed request.
 fn http_status(text: &str) -> Option<u16> {
-    text.parse()
-        .ok()
-        .filter(|status| (400..600).contains(status))
+    text.parse().ok().filter(|status| (400..600).contains(status))
 }
 
 #[cfg(test)]
@@ -126,17 +120,10 @@ mod tests {
     #[test]
     fn a_code_may_be_a_status_a_number_or_a_word() {
         let router = read(r#"{"code":502,"message":"Provider returned error"}"#).expect("error");
-        assert_eq!(
-            (router.status, router.code.as_deref()),
-            (Some(502), Some("502"))
-        );
+        assert_eq!((router.status, router.code.as_deref()), (Some(502), Some("502")));
         let vendor = read(r#"{"code":"1113","status":429}"#).expect("error");
-        assert_eq!(
-            (vendor.status, vendor.code.as_deref()),
-            (Some(429), Some("1113"))
-        );
-        let named =
-            read(r#"{"code":null,"status":"RESOURCE_EXHAUSTED","type":"quota"}"#).expect("error");
+        assert_eq!((vendor.status, vendor.code.as_deref()), (Some(429), Some("1113")));
+        let named = read(r#"{"code":null,"status":"RESOURCE_EXHAUSTED","type":"quota"}"#).expect("error");
         assert_eq!((named.status, named.kind.as_deref()), (None, Some("quota")));
     }
 
@@ -147,8 +134,7 @@ mod tests {
 
     #[test]
     fn the_words_stay_out_of_debug() {
-        let error =
-            read(r#"{"code":"sk-1","type":"sk-2","message":"sk-3","status":400}"#).expect("error");
+        let error = read(r#"{"code":"sk-1","type":"sk-2","message":"sk-3","status":400}"#).expect("error");
         assert_eq!(format!("{error:?}"), "WireError { status: Some(400), .. }");
     }
 }

@@ -21,10 +21,7 @@ pub(crate) fn check(recording: &Recording, seed: u64) -> Result<(), String> {
     cuts.push(("byte by byte".to_owned(), body.chunks(1).collect()));
     for round in 0..ROUNDS {
         let mut random = fastrand::Rng::with_seed(seed.wrapping_add(round));
-        cuts.push((
-            format!("random cuts, round {round}"),
-            cut(&body, &mut random),
-        ));
+        cuts.push((format!("random cuts, round {round}"), cut(&body, &mut random)));
     }
     for (way, reads) in cuts {
         let replay = Replay::of(&reads, recording.response.then).and_then(|replay| {
@@ -44,11 +41,7 @@ fn request(body: &Value) -> Result<(), String> {
     let facts = request.facts();
     let read = json!([facts.model, facts.stream, facts.messages.count]);
     let count = body["messages"].as_array().map_or(0, Vec::len);
-    let expected = json!([
-        body["model"],
-        body["stream"].as_bool().unwrap_or(false),
-        count
-    ]);
+    let expected = json!([body["model"], body["stream"].as_bool().unwrap_or(false), count]);
     if read == expected {
         Ok(())
     } else {
@@ -58,19 +51,13 @@ fn request(body: &Value) -> Result<(), String> {
 
 fn whole(recording: &Recording, body: &[u8], seed: u64) -> Result<(), String> {
     let answer = answer::read(body).map_err(|error| error.to_string())?;
-    let end = if answer.error.is_some() {
-        "error"
-    } else {
-        "complete"
-    };
+    let end = if answer.error.is_some() { "error" } else { "complete" };
     compare(&recording.normalized, &normalized(&answer, end))?;
     let mut random = fastrand::Rng::with_seed(seed);
     for _ in 0..ROUNDS * ROUNDS {
         let len = random.usize(..body.trim_ascii_end().len());
         if answer::read(&body[..len]).is_ok() {
-            return Err(format!(
-                "cut after {len} bytes it still counts as an answer"
-            ));
+            return Err(format!("cut after {len} bytes it still counts as an answer"));
         }
     }
     Ok(())

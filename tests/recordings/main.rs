@@ -81,9 +81,7 @@ impl Tally {
 fn main() -> io::Result<ExitCode> {
     let mut out = io::stdout().lock();
     let named = std::env::var_os("UNDERSTUDY_RECORDINGS").map(PathBuf::from);
-    let folder = named
-        .as_deref()
-        .unwrap_or(Path::new("../shared/recordings"));
+    let folder = named.as_deref().unwrap_or(Path::new("../shared/recordings"));
     let files = recording::files(&Path::new(WORKSPACE).join(folder)).unwrap_or_default();
     let mut tally = Tally::default();
     if files.is_empty() {
@@ -91,9 +89,7 @@ fn main() -> io::Result<ExitCode> {
         tally.print(&mut out)?;
         return Ok(ExitCode::from(u8::from(named.is_some())));
     }
-    let seed = std::env::var("UNDERSTUDY_SEED")
-        .ok()
-        .and_then(|seed| seed.parse().ok());
+    let seed = std::env::var("UNDERSTUDY_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| fastrand::u64(..));
     for file in files {
         let outcome = check(&file, seed);
@@ -107,17 +103,12 @@ fn main() -> io::Result<ExitCode> {
 }
 
 fn check(file: &Path, seed: u64) -> Outcome {
-    let folder = file
-        .parent()
-        .and_then(Path::file_name)
-        .and_then(|name| name.to_str());
+    let folder = file.parent().and_then(Path::file_name).and_then(|name| name.to_str());
     match folder {
-        Some("openai-chat") => {
-            match Recording::read(file).and_then(|recording| chat::check(&recording, seed)) {
-                Ok(()) => Outcome::Passed,
-                Err(difference) => Outcome::Failed(difference),
-            }
-        }
+        Some("openai-chat") => match Recording::read(file).and_then(|recording| chat::check(&recording, seed)) {
+            Ok(()) => Outcome::Passed,
+            Err(difference) => Outcome::Failed(difference),
+        },
         Some("anthropic") => Outcome::Skipped(Missing::Anthropic),
         Some("gemini") => Outcome::Skipped(Missing::Gemini),
         Some("openai-responses") => Outcome::Skipped(Missing::Responses),

@@ -14,10 +14,7 @@ pub(crate) fn normalized(answer: &Answer, end: &str) -> Map<String, Value> {
     map.insert("tool_calls".into(), calls.into());
     map.insert("finish".into(), answer.finish.map(finish).into());
     if let Some(usage) = answer.usage {
-        map.insert(
-            "usage".into(),
-            json!({"input": usage.input, "output": usage.output}),
-        );
+        map.insert("usage".into(), json!({"input": usage.input, "output": usage.output}));
     }
     if !answer.refusal.is_empty() {
         map.insert("refusal".into(), answer.refusal.as_str().into());
@@ -56,15 +53,10 @@ fn finish(finish: Finish) -> &'static str {
 }
 
 /// The members in which two answers differ, if any.
-pub(crate) fn compare(
-    expected: &Map<String, Value>,
-    read: &Map<String, Value>,
-) -> Result<(), String> {
+pub(crate) fn compare(expected: &Map<String, Value>, read: &Map<String, Value>) -> Result<(), String> {
     let mut expected = expected.clone();
     expected.remove("note");
-    let code = expected
-        .get_mut("error")
-        .and_then(|error| error.get_mut("code"));
+    let code = expected.get_mut("error").and_then(|error| error.get_mut("code"));
     if let Some(code) = code.filter(|code| code.is_number()) {
         *code = code.to_string().into();
     }
@@ -73,13 +65,7 @@ pub(crate) fn compare(
         .chain(read.keys().filter(|key| !expected.contains_key(*key)));
     let differences: Vec<String> = keys
         .filter(|key| expected.get(*key) != read.get(*key))
-        .map(|key| {
-            format!(
-                "{key}: {:?} instead of {:?}",
-                read.get(key),
-                expected.get(key)
-            )
-        })
+        .map(|key| format!("{key}: {:?} instead of {:?}", read.get(key), expected.get(key)))
         .collect();
     if differences.is_empty() {
         Ok(())

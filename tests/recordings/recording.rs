@@ -59,12 +59,7 @@ impl Response {
 
     /// The whole body.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let pieces = self
-            .sse
-            .iter()
-            .chain(&self.chunks)
-            .flatten()
-            .chain(&self.body);
+        let pieces = self.sse.iter().chain(&self.chunks).flatten().chain(&self.body);
         pieces.flat_map(|piece| piece.bytes()).collect()
     }
 }
@@ -80,10 +75,7 @@ pub(crate) fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
             }
         }
     }
-    files.retain(|file| {
-        file.extension()
-            .is_some_and(|extension| extension == "json")
-    });
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
     files.sort();
     Ok(files)
 }
@@ -91,12 +83,7 @@ pub(crate) fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
 /// `folder/file`, without the extension.
 pub(crate) fn name(file: &Path) -> String {
     let file = file.with_extension("");
-    let mut parts: Vec<_> = file
-        .iter()
-        .rev()
-        .take(2)
-        .map(|part| part.to_string_lossy())
-        .collect();
+    let mut parts: Vec<_> = file.iter().rev().take(2).map(|part| part.to_string_lossy()).collect();
     parts.reverse();
     parts.join("/")
 }

@@ -5,9 +5,7 @@ use serde_json::{Map, Value};
 use understudy_providers::openai::chat::answer::{Answer, Assembly};
 use understudy_providers::openai::chat::chunk;
 use understudy_providers::sse::{Frame, SseDecoder};
-use understudy_providers::stream::{
-    BodyEnd, Choices, Signal, StreamFailure, StreamMachine, Verdict,
-};
+use understudy_providers::stream::{BodyEnd, Choices, Signal, StreamFailure, StreamMachine, Verdict};
 
 use crate::normalized::normalized;
 use crate::recording::Then;

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use understudy_messages::client::ClientFrame;
 use understudy_messages::clock::Instant;
+use understudy_messages::ending::TurnFailure;
 use understudy_messages::events::{Event, FailoverDecided};
 use understudy_messages::failure::{Cut, Failure, Reason};
 use understudy_messages::ids::ModelRef;
 use understudy_messages::provider::{Answered, Attempt, AttemptError, Perform};
 use understudy_messages::session::{PreparePrompt, Prompt};
-use understudy_messages::ending::TurnFailure;
 use understudy_messages::turn::{
     AttemptOutcome, AttemptRecord, Candidate, Cast, Performance, TurnContext, TurnOutcome,
 };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use understudy_messages::client::ClientFrame;
 use understudy_messages::clock::Instant;
+use understudy_messages::ending::TurnFailure;
 use understudy_messages::events::{Event, TurnEnded};
 use understudy_messages::failure::{CancelCause, Reason};
 use understudy_messages::ids::ModelRef;
@@ -14,7 +15,6 @@ use understudy_messages::provider::Perform;
 use understudy_messages::registry::AdmitError;
 use understudy_messages::session::RunTurn;
 use understudy_messages::settings::AgentSettings;
-use understudy_messages::ending::TurnFailure;
 use understudy_messages::turn::{Cast, Performance, TurnContext, TurnOutcome};
 
 use super::SessionContext;

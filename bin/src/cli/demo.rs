@@ -38,7 +38,10 @@ pub(super) struct Args {
 
 pub(super) async fn run(args: Args, json: bool) -> anyhow::Result<Exit> {
     let level = tracing_subscriber::filter::LevelFilter::ERROR;
-    log::start(LogSettings { level, format: LogFormat::Pretty });
+    log::start(LogSettings {
+        level,
+        format: LogFormat::Pretty,
+    });
     let stage = Stage::set().await?;
     if !json {
         output::say(&story::opening(&stage, &args));
@@ -71,7 +74,11 @@ async fn keep(stage: &Stage, json: bool) -> anyhow::Result<()> {
 async fn scrape(stage: &Stage) -> anyhow::Result<Scrape> {
     let url = format!("http://{}/metrics", stage.app.admin());
     let client = reqwest::Client::builder().no_proxy().build()?;
-    let response = client.get(&url).send().await.with_context(|| format!("no scrape from {url}"))?;
+    let response = client
+        .get(&url)
+        .send()
+        .await
+        .with_context(|| format!("no scrape from {url}"))?;
     Ok(Scrape::parse(&response.text().await?))
 }
 
@@ -91,7 +98,10 @@ struct Events {
 
 impl Events {
     fn new(reader: Receiver<SharedEvent>) -> Self {
-        Self { reader, told: Told::default() }
+        Self {
+            reader,
+            told: Told::default(),
+        }
     }
 
     /// Reads while `work` runs, and then until `turns` turns have ended or a short while has passed.

@@ -13,7 +13,9 @@ pub(super) fn start(settings: LogSettings) {
         "{theirs},understudy={ours},understudy_actors={ours},understudy_providers={ours},understudy_messages={ours}"
     );
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let logs = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr);
     let _already_started = match settings.format {
         LogFormat::Pretty => logs.try_init(),
         LogFormat::Json => logs.json().try_init(),

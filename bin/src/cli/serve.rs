@@ -53,13 +53,27 @@ async fn find(named: Option<&Path>) -> anyhow::Result<Source> {
     let file = named.or_else(|| default.exists().then_some(default));
     if let Some(file) = file {
         let origin = file.display().to_string();
-        let config = ServerConfig::load(file).map_err(|error| Invalid { origin: origin.clone(), error })?;
-        return Ok(Source { config, origin, simulator: None });
+        let config = ServerConfig::load(file).map_err(|error| Invalid {
+            origin: origin.clone(),
+            error,
+        })?;
+        return Ok(Source {
+            config,
+            origin,
+            simulator: None,
+        });
     }
     let origin = "environment".to_owned();
     let from_environment = ServerConfig::from_environment(&|name| std::env::var(name).ok());
-    match from_environment.map_err(|error| Invalid { origin: origin.clone(), error })? {
-        Some(config) => Ok(Source { config, origin, simulator: None }),
+    match from_environment.map_err(|error| Invalid {
+        origin: origin.clone(),
+        error,
+    })? {
+        Some(config) => Ok(Source {
+            config,
+            origin,
+            simulator: None,
+        }),
         None => with_simulator().await,
     }
 }
@@ -83,8 +97,13 @@ fn refuse(error: anyhow::Error, json: bool) -> anyhow::Result<Exit> {
 
 async fn with_simulator() -> anyhow::Result<Source> {
     let plan = sim::default_plan()?;
-    let options = SimOptions { clock: Clock::real(), ..SimOptions::default() };
-    let simulator = Simulator::start(plan, options).await.context("the built-in simulator did not start")?;
+    let options = SimOptions {
+        clock: Clock::real(),
+        ..SimOptions::default()
+    };
+    let simulator = Simulator::start(plan, options)
+        .await
+        .context("the built-in simulator did not start")?;
     let text = format!(
         "providers: {{ sim: {{ api: openai-chat, base_url: \"{}\", models: [{model}] }} }}\n\
          models: {{ {model}: {{ chain: [sim/{model}] }} }}\n",

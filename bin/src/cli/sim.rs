@@ -41,7 +41,9 @@ pub(super) async fn run(args: Args, json: bool) -> anyhow::Result<Exit> {
         recordings: args.recordings,
         ..SimOptions::default()
     };
-    let simulator = Simulator::start(plan, options).await.context("the simulator did not start")?;
+    let simulator = Simulator::start(plan, options)
+        .await
+        .context("the simulator did not start")?;
     let base = simulator.base_url("PROVIDER");
     match json {
         true => output::say_json(&json!({ "base_url": base })),
@@ -58,11 +60,16 @@ pub(super) async fn run(args: Args, json: bool) -> anyhow::Result<Exit> {
 fn report(simulator: &Simulator, json: bool) {
     let calls: Vec<(String, u64)> = simulator.journal().read(|entries| {
         let tallies = entries.tallies().iter();
-        tallies.map(|(target, tally)| (target.to_string(), tally.calls)).collect()
+        tallies
+            .map(|(target, tally)| (target.to_string(), tally.calls))
+            .collect()
     });
     let violations = simulator.violations().len();
     if json {
-        let calls: serde_json::Map<_, _> = calls.into_iter().map(|(target, calls)| (target, calls.into())).collect();
+        let calls: serde_json::Map<_, _> = calls
+            .into_iter()
+            .map(|(target, calls)| (target, calls.into()))
+            .collect();
         return output::say_json(&json!({ "calls": calls, "violations": violations }));
     }
     for (target, calls) in calls {

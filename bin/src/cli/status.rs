@@ -29,14 +29,23 @@ pub(super) async fn run(args: Args, json: bool) -> anyhow::Result<Exit> {
 
 async fn fetch(args: &Args) -> anyhow::Result<Value> {
     let url = format!("{}/admin/v1/status", args.admin.trim_end_matches('/'));
-    let client = reqwest::Client::builder().no_proxy().timeout(Duration::from_secs(10)).build()?;
+    let client = reqwest::Client::builder()
+        .no_proxy()
+        .timeout(Duration::from_secs(10))
+        .build()?;
     let mut request = client.get(&url);
     if let Some(token) = &args.token {
         request = request.bearer_auth(token);
     }
-    let response = request.send().await.with_context(|| format!("no gateway answers at {url}"))?;
+    let response = request
+        .send()
+        .await
+        .with_context(|| format!("no gateway answers at {url}"))?;
     let status = response.status();
-    anyhow::ensure!(status != 401, "{url} asks for an admin token: give --token or UNDERSTUDY_ADMIN_TOKEN");
+    anyhow::ensure!(
+        status != 401,
+        "{url} asks for an admin token: give --token or UNDERSTUDY_ADMIN_TOKEN"
+    );
     anyhow::ensure!(status.is_success(), "{url} answered {status}");
     let body = response.bytes().await.context("the answer broke off")?;
     serde_json::from_slice(&body).with_context(|| format!("{url} is not an Understudy admin listener"))
@@ -60,6 +69,9 @@ fn for_people(status: &Value) -> String {
         ("providers", "providers"),
         ("models", "models"),
     ];
-    let lines: Vec<String> = rows.iter().map(|(label, key)| format!("{label:<16} {}", text(key))).collect();
+    let lines: Vec<String> = rows
+        .iter()
+        .map(|(label, key)| format!("{label:<16} {}", text(key)))
+        .collect();
     lines.join("\n")
 }

@@ -88,6 +88,9 @@ fn describe(shared: &Shared, status: &RegistryStatus) -> Status {
         turns_waiting: status.waiting,
         arbiters: status.shards,
         providers: settings.providers.keys().map(ToString::to_string).collect(),
-        models: shared.published.load().map_or(0, |serving| serving.roster.names().len()),
+        models: shared
+            .published
+            .load()
+            .map_or(0, |serving| serving.roster.names().len()),
     }
 }

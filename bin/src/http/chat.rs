@@ -11,12 +11,12 @@ use bytes::Bytes;
 use understudy_messages::cancel::TurnCancel;
 use understudy_messages::client::ClientChannel;
 use understudy_messages::clock::Instant;
+use understudy_messages::ending::TurnFailure;
 use understudy_messages::failure::CancelCause;
 use understudy_messages::ids::{Name, SessionKey, ShardIndex, TurnId};
 use understudy_messages::session::{RunTurn, RunTurnError};
-use understudy_messages::ending::TurnFailure;
 use understudy_messages::turn::TurnRequest;
-use understudy_providers::openai::chat::ChatRequest;
+use understudy_providers::openai::chat;
 
 use super::answer::{self, Frames};
 use super::edge::{ClientKey, RequestId};
@@ -53,9 +53,17 @@ async fn read(arbiter: &SessionArbiter, payload: web::Payload) -> Result<Bytes, 
     let limit = arbiter.shared.config.settings.limits.body;
     let clock = &arbiter.shared.clock;
     let too_slow = |_| TurnFailure::ours(408, "body_timeout", "The request's body did not arrive in time.");
-    match clock.timeout_at(clock.now() + BODY_WAIT, payload.to_bytes_limited(limit)).await.map_err(too_slow)? {
+    match clock
+        .timeout_at(clock.now() + BODY_WAIT, payload.to_bytes_limited(limit))
+        .await
+        .map_err(too_slow)?
+    {
         Ok(Ok(body)) => Ok(body),
-        Ok(Err(_broken)) => Err(TurnFailure::ours(400, "body_unreadable", "The request's body broke off.")),
+        Ok(Err(_broken)) => Err(TurnFailure::ours(
+            400,
+            "body_unreadable",
+            "The request's body broke off.",
+        )),
         Err(_too_large) => {
             let hint = format!("The request's body is larger than {limit} bytes (limits.body).");
             Err(TurnFailure::ours(413, "body_too_large", &hint))
@@ -75,15 +83,26 @@ fn admit(arbiter: &SessionArbiter, request: &HttpRequest, body: Bytes) -> Result
     let shared = &arbiter.shared;
     let received = shared.clock.now();
     let home = arbiter.place().ok_or_else(starting)?;
-    let facts = ChatRequest::scan(&body).map_err(|error| {
-        TurnFailure::ours(400, "invalid_request", &format!("The request's body is not a chat completion: {error}."))
+    let facts = chat::request::scan(&body).map_err(|error| {
+        TurnFailure::ours(
+            400,
+            "invalid_request",
+            &format!("The request's body is not a chat completion: {error}."),
+        )
     })?;
     let permit = shared.in_flight.clone().try_acquire_owned().map_err(|_| {
-        TurnFailure::ours(503, "gateway_busy", "As many turns are in flight as the gateway takes (limits.in_flight).")
+        TurnFailure::ours(
+            503,
+            "gateway_busy",
+            "As many turns are in flight as the gateway takes (limits.in_flight).",
+        )
     })?;
     let turn = Arc::new(TurnRequest {
         id: TurnId::new(),
-        request_id: request.extensions().get::<RequestId>().map_or_else(|| "".into(), |id| id.0.clone()),
+        request_id: request
+            .extensions()
+            .get::<RequestId>()
+            .map_or_else(|| "".into(), |id| id.0.clone()),
         session: session_key(request)?,
         agent: text(request.headers(), AGENT)?.map(Name::from),
         headers: headers::to_provider(request.headers()),
@@ -93,7 +112,11 @@ fn admit(arbiter: &SessionArbiter, request: &HttpRequest, body: Bytes) -> Result
     let (client, frames) = ClientChannel::open();
     let cancel = TurnCancel::new();
     Ok(Admitted {
-        shard: shard_of(&turn.session, home, shared.published.load().map_or(1, |serving| serving.shard_count())),
+        shard: shard_of(
+            &turn.session,
+            home,
+            shared.published.load().map_or(1, |serving| serving.shard_count()),
+        ),
         frames: Frames {
             frames,
             client_left: cancel.on_drop(CancelCause::Client),
@@ -112,7 +135,11 @@ fn admit(arbiter: &SessionArbiter, request: &HttpRequest, body: Bytes) -> Result
 }
 
 async fn start(arbiter: &SessionArbiter, turn: Admitted) -> Result<Frames, TurnFailure> {
-    let shard = arbiter.shared.published.load().and_then(|serving| serving.shard(turn.shard));
+    let shard = arbiter
+        .shared
+        .published
+        .load()
+        .and_then(|serving| serving.shard(turn.shard));
     let port = shard.and_then(|shard| shard.sessions.get()).ok_or_else(starting)?;
     match port.run.send(turn.run).await {
         Ok(Ok(())) => Ok(turn.frames),
@@ -156,7 +183,10 @@ fn session_key(request: &HttpRequest) -> Result<SessionKey, TurnFailure> {
         None => text(headers, SESSION_LONG)?,
     };
     let owner = request.extensions().get::<ClientKey>().and_then(|key| key.0);
-    Ok(key.map_or(SessionKey::Ephemeral, |key| SessionKey::Keyed { owner, key: key.into() }))
+    Ok(key.map_or(SessionKey::Ephemeral, |key| SessionKey::Keyed {
+        owner,
+        key: key.into(),
+    }))
 }
 
 /// A header's value: 1 to 256 visible characters.

@@ -13,8 +13,8 @@ use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 use understudy_actors::telemetry::Route;
 use understudy_messages::clock::Instant;
-use understudy_messages::ids::{Name, TurnId};
 use understudy_messages::ending::TurnFailure;
+use understudy_messages::ids::{Name, TurnId};
 
 use super::error;
 use crate::app::Shared;
@@ -49,7 +49,13 @@ pub(super) async fn observe(
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
-    Ok(response.map_body(|_, body| Observed { body: body.boxed(), _open: open }.boxed()))
+    Ok(response.map_body(|_, body| {
+        Observed {
+            body: body.boxed(),
+            _open: open,
+        }
+        .boxed()
+    }))
 }
 
 /// Lets pass who brings one of the client keys, where there are any.
@@ -63,7 +69,12 @@ pub(super) async fn authorize_client(
         [] => None,
         keys => match credential(request.headers()).and_then(|given| position(keys, given)) {
             Some(owner) => Some(owner),
-            None => return Ok(unauthorized(request, "Give one of the gateway's client keys as a bearer token.")),
+            None => {
+                return Ok(unauthorized(
+                    request,
+                    "Give one of the gateway's client keys as a bearer token.",
+                ));
+            }
         },
     };
     request.extensions_mut().insert(ClientKey(owner));
@@ -191,7 +202,10 @@ mod tests {
 
     fn headers(name: &'static str, value: &str) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        headers.insert(HeaderName::from_static(name), HeaderValue::from_str(value).expect("plain"));
+        headers.insert(
+            HeaderName::from_static(name),
+            HeaderValue::from_str(value).expect("plain"),
+        );
         headers
     }
 

@@ -9,9 +9,16 @@ const TO_PROVIDER: [&str; 5] = ["traceparent", "tracestate", "baggage", "idempot
 
 /// The request headers that may pass to a provider.
 pub(super) fn to_provider(headers: &HeaderMap) -> Vec<(Bytes, Bytes)> {
-    let passing = TO_PROVIDER.into_iter().filter_map(|name| Some((name, headers.get(name)?)));
+    let passing = TO_PROVIDER
+        .into_iter()
+        .filter_map(|name| Some((name, headers.get(name)?)));
     passing
-        .map(|(name, value)| (Bytes::from_static(name.as_bytes()), Bytes::copy_from_slice(value.as_bytes())))
+        .map(|(name, value)| {
+            (
+                Bytes::from_static(name.as_bytes()),
+                Bytes::copy_from_slice(value.as_bytes()),
+            )
+        })
         .collect()
 }
 
@@ -31,10 +38,21 @@ mod tests {
     #[test]
     fn credentials_cookies_and_forwarding_headers_do_not_pass() {
         let mut headers = HeaderMap::new();
-        for name in ["authorization", "cookie", "x-forwarded-for", "x-api-key", "forwarded", "host", "traceparent"] {
+        for name in [
+            "authorization",
+            "cookie",
+            "x-forwarded-for",
+            "x-api-key",
+            "forwarded",
+            "host",
+            "traceparent",
+        ] {
             headers.insert(HeaderName::from_static(name), HeaderValue::from_static("v"));
         }
         let passing = to_provider(&headers);
-        assert_eq!(passing, [(Bytes::from_static(b"traceparent"), Bytes::from_static(b"v"))]);
+        assert_eq!(
+            passing,
+            [(Bytes::from_static(b"traceparent"), Bytes::from_static(b"v"))]
+        );
     }
 }

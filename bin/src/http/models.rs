@@ -22,7 +22,10 @@ struct Model {
 }
 
 fn models(shared: &Shared) -> Vec<Model> {
-    let names = shared.published.load().map_or_else(Vec::new, |serving| serving.roster.names());
+    let names = shared
+        .published
+        .load()
+        .map_or_else(Vec::new, |serving| serving.roster.names());
     let model = |(id, owned_by)| Model {
         id,
         object: "model",

@@ -84,11 +84,7 @@ fn any_unpaid_bill_gives_the_text_and_names_the_account() {
     ] {
         let terminal = failed(chain, None);
         assert_eq!((terminal.cause, terminal.status), (None, 503));
-        assert!(
-            terminal.sentence.contains("p1 (m1)"),
-            "{}",
-            terminal.sentence
-        );
+        assert!(terminal.sentence.contains("p1 (m1)"), "{}", terminal.sentence);
     }
 }
 
@@ -121,10 +117,7 @@ fn a_known_end_is_told_in_seconds_up_to_a_minute_then_in_minutes() {
 
 #[test]
 fn a_chain_that_was_not_touched_is_429_only_when_all_are_limits() {
-    assert_eq!(
-        resting(&[Reason::RateLimit, Reason::RateLimit], Some(0)).status,
-        429
-    );
+    assert_eq!(resting(&[Reason::RateLimit, Reason::RateLimit], Some(0)).status, 429);
     for chain in [
         &[Reason::Billing][..],
         &[Reason::RateLimit, Reason::Timeout],
@@ -144,10 +137,7 @@ fn a_verdict_on_the_request_is_the_cause_whatever_came_before() {
             (Some(last), 400, None)
         );
     }
-    assert_eq!(
-        failed(&[Reason::Format, Reason::RateLimit], None).cause,
-        None
-    );
+    assert_eq!(failed(&[Reason::Format, Reason::RateLimit], None).cause, None);
 }
 
 #[test]
@@ -165,10 +155,7 @@ fn a_refused_request_keeps_the_providers_code_and_words() {
 fn an_overflow_has_the_code_that_clients_look_for() {
     let mut failure = Failure::observed(Reason::ContextOverflow, Cut::Answered);
     failure.code = ErrorCode::new("invalid_request_error");
-    assert_eq!(
-        end(&[Outcome::Failed(&failure)], None).code,
-        "context_length_exceeded"
-    );
+    assert_eq!(end(&[Outcome::Failed(&failure)], None).code, "context_length_exceeded");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Families of wordings, in the order in which they are tried; the first match wins (contract §5.3).
 
 use understudy_messages::failure::Reason::{
-    Auth, AuthPermanent, Billing, ContextOverflow, Format, ModelNotFound, NoErrorDetails,
-    Overloaded, RateLimit, ServerError, SessionExpired, Timeout, TlsCertificate,
+    Auth, AuthPermanent, Billing, ContextOverflow, Format, ModelNotFound, NoErrorDetails, Overloaded, RateLimit,
+    ServerError, SessionExpired, Timeout, TlsCertificate,
 };
 
 use super::pattern::Text;
@@ -134,11 +134,7 @@ const CLASSES: &[Class] = &[
     Class::of(RateLimit, &["workers*quota", "daily free allocation"]),
     Class::of(
         Overloaded,
-        &[
-            "model*not ready",
-            "model*is loading",
-            "model*currently loading",
-        ],
+        &["model*not ready", "model*is loading", "model*currently loading"],
     ),
     Class::of(
         ContextOverflow,

@@ -1,8 +1,7 @@
 //! Error codes and the names of error kinds (contract §5.3).
 
 use understudy_messages::failure::Reason::{
-    Auth, AuthPermanent, Billing, ContextOverflow, Format, ModelNotFound, Overloaded,
-    SessionExpired, Timeout,
+    Auth, AuthPermanent, Billing, ContextOverflow, Format, ModelNotFound, Overloaded, SessionExpired, Timeout,
 };
 
 use super::table::Outcome::{self, LikeStatus};
@@ -176,15 +175,9 @@ mod tests {
             "RATE_LIMIT_EXCEEDED",
             "rateLimitExceeded",
         ] {
-            assert!(
-                matches!(decisive(&[code.to_owned()]), Some(LikeStatus(429))),
-                "{code}"
-            );
+            assert!(matches!(decisive(&[code.to_owned()]), Some(LikeStatus(429))), "{code}");
         }
-        assert_eq!(
-            reason("ResponsibleAIPolicyViolation"),
-            Some(Verdict::CONTENT_FILTER)
-        );
+        assert_eq!(reason("ResponsibleAIPolicyViolation"), Some(Verdict::CONTENT_FILTER));
     }
 
     #[test]
@@ -202,9 +195,7 @@ mod tests {
             .collect();
         for (at, name) in names.iter().enumerate() {
             assert!(
-                !names[..at]
-                    .iter()
-                    .any(|other| letters(other).eq(letters(name))),
+                !names[..at].iter().any(|other| letters(other).eq(letters(name))),
                 "{name}"
             );
         }

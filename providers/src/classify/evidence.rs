@@ -66,12 +66,7 @@ const NESTED: &[&str] = &[
 const EMPTY_CODES: &[&str] = &["error", "none", "null", "unknown"];
 
 /// What aggregators write around the words that matter.
-const WRAPPERS: &[&str] = &[
-    "provider returned error",
-    "upstream error",
-    "bad request",
-    "error",
-];
+const WRAPPERS: &[&str] = &["provider returned error", "upstream error", "bad request", "error"];
 
 /// Everything that the tables look at.
 #[derive(Debug, Default)]
@@ -104,11 +99,7 @@ impl Evidence {
     }
 
     /// Takes an error that was already taken apart.
-    pub(super) fn from_parts(
-        status: Option<u16>,
-        codes: [Option<&str>; 2],
-        message: Option<&str>,
-    ) -> Self {
+    pub(super) fn from_parts(status: Option<u16>, codes: [Option<&str>; 2], message: Option<&str>) -> Self {
         let mut evidence = Self::default();
         evidence
             .statuses
@@ -127,20 +118,13 @@ impl Evidence {
 
     /// The words that explain the error best.
     pub(super) fn best_message(&self) -> Option<&str> {
-        let wraps = |message: &&String| {
-            !WRAPPERS.contains(&message.trim_end_matches('.').to_lowercase().as_str())
-        };
+        let wraps = |message: &&String| !WRAPPERS.contains(&message.trim_end_matches('.').to_lowercase().as_str());
         let telling = self.messages.iter().find(wraps).or(self.messages.first());
         telling.filter(|_| !self.html).map(String::as_str)
     }
 
     fn finish(mut self) -> Self {
-        let words: Vec<&str> = self
-            .messages
-            .iter()
-            .chain(&self.quotas)
-            .map(String::as_str)
-            .collect();
+        let words: Vec<&str> = self.messages.iter().chain(&self.quotas).map(String::as_str).collect();
         self.text = Text::new(&words.join("\n"));
         self
     }
@@ -156,9 +140,7 @@ impl Evidence {
                 self.add_status(&Value::from(before));
                 self.walk(&value, depth + 1);
             }
-            None if self.messages.len() < MAX_ITEMS => self
-                .messages
-                .push(words.chars().take(MAX_MESSAGE).collect()),
+            None if self.messages.len() < MAX_ITEMS => self.messages.push(words.chars().take(MAX_MESSAGE).collect()),
             None => {}
         }
     }
@@ -170,18 +152,14 @@ impl Evidence {
         }
         match value {
             Value::Object(members) => self.read(members, depth),
-            Value::Array(items) => items
-                .iter()
-                .take(MAX_ITEMS)
-                .for_each(|item| self.walk(item, depth + 1)),
+            Value::Array(items) => items.iter().take(MAX_ITEMS).for_each(|item| self.walk(item, depth + 1)),
             Value::String(words) => self.hear(words, depth),
             Value::Null | Value::Bool(_) | Value::Number(_) => {}
         }
     }
 
     fn read(&mut self, members: &Map<String, Value>, depth: usize) {
-        let strings =
-            |names: &'static [&str]| names.iter().filter_map(|name| members.get(*name)?.as_str());
+        let strings = |names: &'static [&str]| names.iter().filter_map(|name| members.get(*name)?.as_str());
         for words in strings(MESSAGES) {
             self.hear(words, depth);
         }

@@ -69,13 +69,7 @@ pub struct StreamError<'a> {
 pub fn classify(signal: &Signal<'_>) -> Failure {
     let evidence = Evidence::from_body(signal.body);
     let stated = wait::in_headers(signal.headers, signal.now);
-    failure(
-        signal.provider,
-        signal.status,
-        &evidence,
-        stated,
-        signal.secret,
-    )
+    failure(signal.provider, signal.status, &evidence, stated, signal.secret)
 }
 
 /// Why a stream that had begun with success failed: what its error would mean as a response.
@@ -101,9 +95,7 @@ fn failure(
         status: status.or(effective),
         code: shown_code(verdict, evidence, secret),
         cut: Cut::Answered,
-        retry_after: stated
-            .max(asked)
-            .max(wait::in_words(evidence.text.as_str())),
+        retry_after: stated.max(asked).max(wait::in_words(evidence.text.as_str())),
         words: shown_words(verdict.reason, evidence, secret),
     }
 }
@@ -119,20 +111,14 @@ fn effective_status(status: Option<u16>, evidence: &Evidence) -> Option<u16> {
             .chain(codes::statuses(&evidence.codes))
     };
     match status {
-        Some(400 | 422) => named()
-            .find(|named| *named < 500 && !is_vague(named))
-            .or(status),
+        Some(400 | 422) => named().find(|named| *named < 500 && !is_vague(named)).or(status),
         Some(_) => status,
-        None => named()
-            .find(|named| !is_vague(named))
-            .or_else(|| named().next()),
+        None => named().find(|named| !is_vague(named)).or_else(|| named().next()),
     }
 }
 
 fn verdict(provider: &str, status: Option<u16>, evidence: &Evidence) -> Verdict {
-    if let Some(status) =
-        status.filter(|status| evidence.html && statuses::speaks_for_itself(*status))
-    {
+    if let Some(status) = status.filter(|status| evidence.html && statuses::speaks_for_itself(*status)) {
         return statuses::meaning(status, &pattern::Text::default());
     }
     let text = &evidence.text;
@@ -157,9 +143,7 @@ fn by_words(evidence: &Evidence) -> Verdict {
     let text = &evidence.text;
     match (classes::matching(text).next(), text.leading_status()) {
         (Some(Outcome::Is(verdict)), _) => verdict,
-        (Some(Outcome::LikeStatus(status)), _) | (None, Some(status)) => {
-            statuses::meaning(status, text)
-        }
+        (Some(Outcome::LikeStatus(status)), _) | (None, Some(status)) => statuses::meaning(status, text),
         (None, None) if evidence.is_empty() => Verdict::of(Reason::Unknown),
         (None, None) => Verdict::of(Reason::Unclassified),
     }
@@ -182,19 +166,13 @@ fn shown_code(verdict: Verdict, evidence: &Evidence, secret: Option<&str>) -> Op
     if verdict.nuance == Some(Nuance::ContentFilter) {
         return ErrorCode::new("content_filter");
     }
-    let mut codes = evidence
-        .codes
-        .iter()
-        .filter(|code| redact::is_harmless(code, secret));
+    let mut codes = evidence.codes.iter().filter(|code| redact::is_harmless(code, secret));
     codes.find_map(|code| ErrorCode::new(code))
 }
 
 /// The provider's words, where the client's own request was at fault and nowhere else.
 fn shown_words(reason: Reason, evidence: &Evidence, secret: Option<&str>) -> Option<ProviderWords> {
-    let is_the_clients = matches!(
-        reason,
-        Reason::Format | Reason::ContextOverflow | Reason::ModelNotFound
-    );
+    let is_the_clients = matches!(reason, Reason::Format | Reason::ContextOverflow | Reason::ModelNotFound);
     let words = evidence.best_message().filter(|_| is_the_clients)?;
     Some(ProviderWords::new(&redact::redact(words, secret)))
 }

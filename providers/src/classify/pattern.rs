@@ -67,9 +67,7 @@ impl Text {
     pub(super) fn number_after(&self, word: &str) -> Option<u64> {
         self.0.match_indices(word).find_map(|(at, _)| {
             let rest = self.0[at + word.len()..].trim_start_matches([' ', ':', '=', '\'', '`']);
-            let digits = rest
-                .split(|c: char| !c.is_ascii_digit() && c != ',')
-                .next()?;
+            let digits = rest.split(|c: char| !c.is_ascii_digit() && c != ',').next()?;
             digits.replace(',', "").parse().ok()
         })
     }
@@ -119,10 +117,7 @@ impl Text {
     /// The status that the text begins with, as in `503: try later`.
     pub(super) fn leading_status(&self) -> Option<u16> {
         let number = self.0.get(..3)?;
-        let status = number
-            .parse()
-            .ok()
-            .filter(|status| (400..600).contains(status))?;
+        let status = number.parse().ok().filter(|status| (400..600).contains(status))?;
         reads_as_status_line(number, &self.0[3..]).then_some(status)
     }
 }
@@ -178,14 +173,8 @@ mod tests {
 
     #[test]
     fn a_gap_does_not_cross_a_sentence() {
-        assert!(says(
-            "The model `gpt-4.1` does not exist",
-            "model*does not exist"
-        ));
-        assert!(!says(
-            "Pick a model. The file does not exist",
-            "model*does not exist"
-        ));
+        assert!(says("The model `gpt-4.1` does not exist", "model*does not exist"));
+        assert!(!says("Pick a model. The file does not exist", "model*does not exist"));
         assert!(!says(
             &format!("model {} not found", "x".repeat(200)),
             "model*not found"
@@ -205,13 +194,7 @@ mod tests {
         ] {
             assert!(says(yes, "#402"), "{yes}");
         }
-        for no in [
-            "use a 402 bolt",
-            "402 bolts",
-            "part 1402",
-            "http 4020",
-            "a403 402 z",
-        ] {
+        for no in ["use a 402 bolt", "402 bolts", "part 1402", "http 4020", "a403 402 z"] {
             assert!(!says(no, "#402"), "{no}");
         }
     }

@@ -54,9 +54,7 @@ pub(super) fn redact(words: &str, secret: Option<&str>) -> String {
     let mut kept = String::with_capacity(plain.len());
     let mut rest = plain.as_str();
     while let Some(start) = rest.find(is_token) {
-        let length = rest[start..]
-            .find(|c| !is_token(c))
-            .unwrap_or(rest.len() - start);
+        let length = rest[start..].find(|c| !is_token(c)).unwrap_or(rest.len() - start);
         let (before, token) = (&rest[..start], &rest[start..start + length]);
         kept.push_str(before);
         let word = token.trim_end_matches('.');
@@ -90,15 +88,11 @@ fn announced(before: &str) -> bool {
             .rsplit(|c: char| !c.is_ascii_alphabetic())
             .next()
             .unwrap_or_default();
-        words
-            .iter()
-            .any(|announces| word.eq_ignore_ascii_case(announces))
+        words.iter().any(|announces| word.eq_ignore_ascii_case(announces))
     };
     match before.strip_suffix('=') {
         Some(name) => ends_with(name, PARAMETERS),
-        None => {
-            before.ends_with([' ', ':']) && ends_with(before.trim_end_matches([' ', ':']), SCHEMES)
-        }
+        None => before.ends_with([' ', ':']) && ends_with(before.trim_end_matches([' ', ':']), SCHEMES),
     }
 }
 
@@ -106,11 +100,7 @@ fn looks_secret(token: &str) -> bool {
     let has_prefix = KEY_PREFIXES
         .iter()
         .any(|prefix| token.len() > prefix.len() + 3 && token.starts_with(prefix));
-    has_prefix
-        || is_uuid(token)
-        || token
-            .split(|c: char| !c.is_ascii_alphanumeric())
-            .any(looks_random)
+    has_prefix || is_uuid(token) || token.split(|c: char| !c.is_ascii_alphanumeric()).any(looks_random)
 }
 
 /// Letters and digits mixed for long, or so many letters that no word has them.
@@ -121,11 +111,9 @@ fn looks_random(run: &str) -> bool {
 }
 
 fn is_uuid(token: &str) -> bool {
-    let parts = token.split('-').map(|part| {
-        part.bytes()
-            .all(|byte| byte.is_ascii_hexdigit())
-            .then_some(part.len())
-    });
+    let parts = token
+        .split('-')
+        .map(|part| part.bytes().all(|byte| byte.is_ascii_hexdigit()).then_some(part.len()));
     parts.eq([8, 4, 4, 4, 12].map(Some))
 }
 
@@ -142,10 +130,7 @@ mod tests {
             ),
             ("key AIzaCANARY0000000000000000 is bad", "key *** is bad"),
             ("Authorization: Bearer letmein", "Authorization: Bearer ***"),
-            (
-                "GET /v1/models?key=letmein&alt=sse",
-                "GET /v1/models?key=***&alt=sse",
-            ),
+            ("GET /v1/models?key=letmein&alt=sse", "GET /v1/models?key=***&alt=sse"),
             ("0123456789abcdef0123456789abcdef", "***"),
             ("123e4567-e89b-12d3-a456-426614174000", "***"),
             ("split sk-CAN\u{200b}ARY11111111", "split ***"),
@@ -170,10 +155,7 @@ mod tests {
 
     #[test]
     fn the_credential_in_use_is_masked_whatever_it_looks_like() {
-        assert_eq!(
-            redact("key swordfish refused", Some("swordfish")),
-            "key *** refused"
-        );
+        assert_eq!(redact("key swordfish refused", Some("swordfish")), "key *** refused");
         assert!(!is_harmless("swordfish", Some("swordfish")));
     }
 

@@ -1,8 +1,8 @@
 //! What a status means, refined by the words that came with it (contract §5.3, amended by design §6).
 
 use understudy_messages::failure::Reason::{
-    self, Auth, AuthPermanent, Billing, ContextOverflow, Format, ModelNotFound, Overloaded,
-    RateLimit, ServerError, SessionExpired, Timeout, Unclassified,
+    self, Auth, AuthPermanent, Billing, ContextOverflow, Format, ModelNotFound, Overloaded, RateLimit, ServerError,
+    SessionExpired, Timeout, Unclassified,
 };
 
 use super::classes;
@@ -49,14 +49,7 @@ const ROWS: &[Row] = &[
     Row {
         statuses: &[404],
         own: &[],
-        hears: Hears::Only(&[
-            SessionExpired,
-            Billing,
-            AuthPermanent,
-            Auth,
-            Format,
-            ContextOverflow,
-        ]),
+        hears: Hears::Only(&[SessionExpired, Billing, AuthPermanent, Auth, Format, ContextOverflow]),
         otherwise: ModelNotFound,
     },
     Row {
@@ -171,11 +164,7 @@ const PAYMENT: &[Class] = &[
 /// What `status` means with these words.
 pub(super) fn meaning(status: u16, text: &Text) -> Verdict {
     let row = row(status);
-    let own = row
-        .own
-        .iter()
-        .find(|class| class.has(text))
-        .map(|class| class.outcome);
+    let own = row.own.iter().find(|class| class.has(text)).map(|class| class.outcome);
     let heard = || match row.hears {
         Hears::AllBut(reason) => classes::matching(text).find(|outcome| !is(*outcome, reason)),
         Hears::Only(reasons) => reasons
@@ -196,11 +185,7 @@ pub(super) fn speaks_for_itself(status: u16) -> bool {
 
 fn row(status: u16) -> &'static Row {
     let own = ROWS.iter().find(|row| row.statuses.contains(&status));
-    own.unwrap_or(if status >= 500 {
-        &OTHER_SERVER_ERROR
-    } else {
-        &OTHER
-    })
+    own.unwrap_or(if status >= 500 { &OTHER_SERVER_ERROR } else { &OTHER })
 }
 
 fn is(outcome: Outcome, reason: Reason) -> bool {

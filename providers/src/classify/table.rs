@@ -13,10 +13,7 @@ pub(super) struct Verdict {
 
 impl Verdict {
     pub(super) const fn of(reason: Reason) -> Self {
-        Self {
-            reason,
-            nuance: None,
-        }
+        Self { reason, nuance: None }
     }
 
     pub(super) const CONTENT_FILTER: Self = Self {

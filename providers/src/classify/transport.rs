@@ -34,11 +34,9 @@ pub const fn transport(fault: TransportFault) -> Failure {
     use TransportFault as Fault;
     let (reason, cut) = match fault {
         Fault::TlsCertificate => (Reason::TlsCertificate, Cut::Refused),
-        Fault::Refused
-        | Fault::Unreachable
-        | Fault::NameNotFound
-        | Fault::ConnectTimeout
-        | Fault::TlsHandshake => (Reason::Timeout, Cut::Refused),
+        Fault::Refused | Fault::Unreachable | Fault::NameNotFound | Fault::ConnectTimeout | Fault::TlsHandshake => {
+            (Reason::Timeout, Cut::Refused)
+        }
         Fault::LostBeforeFirstByte => (Reason::Timeout, Cut::LostBeforeFirstByte),
         Fault::Lost => (Reason::Timeout, Cut::Lost),
         Fault::FirstContentLimit => (Reason::Timeout, Cut::FirstContentLimit),

@@ -22,10 +22,7 @@ const PHRASES: &[&str] = &[
 
 /// Headers that tell when a budget is full again, each beside the one that tells what is left of it.
 const RESETS: &[(&str, &str)] = &[
-    (
-        "x-ratelimit-reset-requests",
-        "x-ratelimit-remaining-requests",
-    ),
+    ("x-ratelimit-reset-requests", "x-ratelimit-remaining-requests"),
     ("x-ratelimit-reset-tokens", "x-ratelimit-remaining-tokens"),
     ("x-ratelimit-reset", "x-ratelimit-remaining"),
 ];
@@ -35,9 +32,7 @@ pub(super) fn in_headers(headers: Headers<'_>, now: SystemTime) -> Option<Durati
     let millis = || seconds(headers("retry-after-ms")?.parse::<f64>().ok()? / 1000.0);
     let stated = || {
         let value = headers("retry-after")?.trim();
-        value
-            .parse()
-            .map_or_else(|_| until(http_date(value)?, now), seconds)
+        value.parse().map_or_else(|_| until(http_date(value)?, now), seconds)
     };
     let resets = || {
         let spent = |left: &str| headers(left).is_some_and(|left| left.trim() == "0");
@@ -52,10 +47,9 @@ pub(super) fn in_headers(headers: Headers<'_>, now: SystemTime) -> Option<Durati
 
 /// The longest wait that the words ask for.
 pub(super) fn in_words(text: &str) -> Option<Duration> {
-    let waits = PHRASES.iter().flat_map(|phrase| {
-        text.match_indices(phrase)
-            .map(|(at, _)| &text[at + phrase.len()..])
-    });
+    let waits = PHRASES
+        .iter()
+        .flat_map(|phrase| text.match_indices(phrase).map(|(at, _)| &text[at + phrase.len()..]));
     waits.filter_map(duration).max()
 }
 
@@ -143,8 +137,7 @@ fn http_date(value: &str) -> Option<SystemTime> {
     let [hour, minute, second] = time[..] else {
         return None;
     };
-    let seconds =
-        days_since_1970(year, month, day.min(31)) * 86400 + hour * 3600 + minute * 60 + second;
+    let seconds = days_since_1970(year, month, day.min(31)) * 86400 + hour * 3600 + minute * 60 + second;
     UNIX_EPOCH.checked_add(Duration::from_secs(seconds))
 }
 

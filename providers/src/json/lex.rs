@@ -43,10 +43,7 @@ impl<'a> Cursor<'a> {
                 Ok(1)
             }
             Some(b'u') => {
-                let digits = rest[2..]
-                    .iter()
-                    .take(4)
-                    .take_while(|byte| byte.is_ascii_hexdigit());
+                let digits = rest[2..].iter().take(4).take_while(|byte| byte.is_ascii_hexdigit());
                 let digits = digits.count();
                 if digits < 4 {
                     self.at += 2 + digits;
@@ -86,11 +83,7 @@ impl<'a> Cursor<'a> {
         while self.byte().is_some_and(|byte| byte.is_ascii_digit()) {
             self.at += 1;
         }
-        if self.at == start {
-            Err(self.syntax())
-        } else {
-            Ok(())
-        }
+        if self.at == start { Err(self.syntax()) } else { Ok(()) }
     }
 
     pub(super) fn word(&mut self, word: &str) -> Result<(), JsonError> {
@@ -106,7 +99,5 @@ impl<'a> Cursor<'a> {
 
 /// Whether there is a control character: no early exit, so that it is vectorised.
 fn has_control(bytes: &[u8]) -> bool {
-    bytes
-        .iter()
-        .fold(false, |found, &byte| found | (byte < b' '))
+    bytes.iter().fold(false, |found, &byte| found | (byte < b' '))
 }

@@ -74,9 +74,7 @@ fn unescape(escape: &[u8]) -> (char, usize) {
 /// Four hexadecimal digits as a UTF-16 unit.
 pub(super) fn unit(digits: &[u8]) -> u16 {
     let value = |digit: &u8| char::from(*digit).to_digit(16).unwrap_or(0) as u16;
-    digits
-        .iter()
-        .fold(0, |unit, digit| unit << 4 | value(digit))
+    digits.iter().fold(0, |unit, digit| unit << 4 | value(digit))
 }
 
 /// How many bytes of UTF-8 a unit becomes; half a surrogate pair counts two.

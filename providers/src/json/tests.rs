@@ -9,10 +9,7 @@ fn check(text: &[u8]) -> Result<(), JsonError> {
 }
 
 fn decoded(quoted: &str) -> (String, usize) {
-    let text = Cursor::over(quoted)
-        .text()
-        .expect("a string")
-        .expect("a string");
+    let text = Cursor::over(quoted).text().expect("a string").expect("a string");
     (text.decode().into_owned(), text.len())
 }
 
@@ -40,15 +37,9 @@ fn nesting_is_followed_to_its_bound_and_no_deeper() {
     let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
     assert_eq!(check(nested(MAX_DEPTH).as_bytes()), Ok(()));
     let deeper = nested(MAX_DEPTH + 1);
-    assert_eq!(
-        check(deeper.as_bytes()),
-        Err(JsonError::TooDeep { at: MAX_DEPTH })
-    );
+    assert_eq!(check(deeper.as_bytes()), Err(JsonError::TooDeep { at: MAX_DEPTH }));
     let hostile = "[".repeat(1 << 20);
-    assert_eq!(
-        check(hostile.as_bytes()),
-        Err(JsonError::TooDeep { at: MAX_DEPTH })
-    );
+    assert_eq!(check(hostile.as_bytes()), Err(JsonError::TooDeep { at: MAX_DEPTH }));
 }
 
 #[test]
@@ -67,14 +58,7 @@ fn escapes_are_decoded_and_their_length_foreseen() {
 
 #[test]
 fn a_count_is_read_from_whatever_number_it_is_written_as() {
-    for (text, count) in [
-        ("7", 7),
-        ("7.0", 7),
-        ("1e2", 100),
-        ("-3", 0),
-        ("null", 0),
-        ("\"9\"", 0),
-    ] {
+    for (text, count) in [("7", 7), ("7.0", 7), ("1e2", 100), ("-3", 0), ("null", 0), ("\"9\"", 0)] {
         assert_eq!(Cursor::over(text).count(), Ok(count), "{text}");
     }
 }

@@ -104,11 +104,7 @@ impl<'a> ChatAnswer<'a> {
 /// The template with its three names replaced, in one pass: what is put in is not read again.
 fn fill(template: &str, number: u64, model: &str, last: &str) -> String {
     let number = number.to_string();
-    let names = [
-        ("{n}", number.as_str()),
-        ("{model}", model),
-        ("{last}", last),
-    ];
+    let names = [("{n}", number.as_str()), ("{model}", model), ("{last}", last)];
     let mut filled = String::with_capacity(template.len() + last.len());
     let mut rest = template;
     while let Some(brace) = rest.find('{') {
@@ -185,11 +181,7 @@ mod tests {
         let answer = script(json!({ "text": "x" }));
         let asked = Asked::default();
         let frames = ChatAnswer::new(&answer, &asked, 1).frames(false);
-        assert!(
-            frames
-                .iter()
-                .all(|frame| data(frame).get("usage").is_none())
-        );
+        assert!(frames.iter().all(|frame| data(frame).get("usage").is_none()));
     }
 
     #[test]

@@ -52,12 +52,8 @@ impl<'a> Asked<'a> {
         let newest = messages.into_iter().rev().find(|it| it.role == "user");
         match newest.map(|message| message.content) {
             Some(Value::String(text)) => text,
-            Some(Value::Array(parts)) => {
-                parts.iter().filter_map(|it| it["text"].as_str()).collect()
-            }
-            Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => {
-                String::new()
-            }
+            Some(Value::Array(parts)) => parts.iter().filter_map(|it| it["text"].as_str()).collect(),
+            Some(Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_)) | None => String::new(),
         }
     }
 }

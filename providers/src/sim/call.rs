@@ -198,9 +198,7 @@ fn content(fields: &mut CallFields) -> Result<Content, CallError> {
     });
     let recording = fields.recording.take().map(|id| Ok(Content::Recording(id)));
     let answer = fields.answer.take().map(|it| Ok(Content::Answer(it)));
-    let mut given = [body, frames, writes, recording, answer]
-        .into_iter()
-        .flatten();
+    let mut given = [body, frames, writes, recording, answer].into_iter().flatten();
     match (given.next(), given.next()) {
         (None, _) => Ok(Content::Body(Bytes::new())),
         (Some(content), None) => content,

@@ -48,12 +48,7 @@ struct Window {
 
 impl Cursor {
     /// Takes the call for a request that comes `elapsed` after the start.
-    pub(crate) fn draw(
-        &mut self,
-        script: &Script,
-        elapsed: Duration,
-        credential: Option<&Credential>,
-    ) -> Draw {
+    pub(crate) fn draw(&mut self, script: &Script, elapsed: Duration, credential: Option<&Credential>) -> Draw {
         self.drawn += 1;
         let beyond = script
             .key_limit
@@ -97,12 +92,7 @@ impl Cursor {
         }
     }
 
-    fn take(
-        &mut self,
-        script: &Script,
-        elapsed: Duration,
-        credential: Option<&Credential>,
-    ) -> Option<Arc<Call>> {
+    fn take(&mut self, script: &Script, elapsed: Duration, credential: Option<&Credential>) -> Option<Arc<Call>> {
         let own = credential.and_then(|key| Some((key, script.credentials.get(key)?)));
         if let Some((key, list)) = own {
             let taken = self.taken_by.entry(key.clone()).or_default();
@@ -116,12 +106,7 @@ impl Cursor {
         }
     }
 
-    fn admit(
-        &mut self,
-        limit: &KeyLimit,
-        elapsed: Duration,
-        credential: Option<&Credential>,
-    ) -> bool {
+    fn admit(&mut self, limit: &KeyLimit, elapsed: Duration, credential: Option<&Credential>) -> bool {
         let open = |window: &Window| elapsed < window.began + limit.window;
         let key = credential.cloned();
         if !self.windows.contains_key(&key) && self.windows.len() >= MAX_WINDOWS {

@@ -89,12 +89,7 @@ impl Connection {
     }
 
     /// The response to the target's next request, and its number.
-    async fn cast(
-        &self,
-        target: &ModelRef,
-        request: &Request,
-        asked: &Asked<'_>,
-    ) -> (u64, Response) {
+    async fn cast(&self, target: &ModelRef, request: &Request, asked: &Asked<'_>) -> (u64, Response) {
         let Some(upstream) = self.stage.upstream(target) else {
             let unknown = Response::error(404, "model_not_found", "no script for this target");
             return (0, unknown);
@@ -117,9 +112,7 @@ impl Connection {
         let targets = self.stage.upstreams.keys();
         let own = targets.filter(|target| &*target.provider == provider);
         let listed: Vec<_> = own
-            .map(|target| {
-                json!({ "id": &*target.model, "object": "model", "created": 0, "owned_by": provider })
-            })
+            .map(|target| json!({ "id": &*target.model, "object": "model", "created": 0, "owned_by": provider }))
             .collect();
         json!({ "object": "list", "data": listed })
     }
@@ -145,9 +138,7 @@ impl Connection {
 
 /// The provider that a path names: its first segment.
 fn provider(path: &str) -> &str {
-    path.split('/')
-        .find(|segment| !segment.is_empty())
-        .unwrap_or("-")
+    path.split('/').find(|segment| !segment.is_empty()).unwrap_or("-")
 }
 
 /// Waits until the connection's own port stops accepting; for ever on a shared port.

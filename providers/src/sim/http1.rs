@@ -72,10 +72,7 @@ pub(crate) async fn read_request<R: AsyncRead + Unpin>(
         BodyLength::Sized(length) => read_sized(reader, buffer, length).await?,
         BodyLength::Chunked => read_chunked(reader, buffer).await?,
     };
-    Ok(Some(Request {
-        body,
-        ..head.request
-    }))
+    Ok(Some(Request { body, ..head.request }))
 }
 
 /// The head at the front of the buffer, taken off it; `None` while it is not whole.
@@ -90,18 +87,13 @@ fn parse_head(buffer: &mut BytesMut) -> Result<Option<Head>, ReadRequestError> {
     };
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let fields = parsed.headers.iter();
-    let headers: RequestHeaders = fields
-        .map(|it| (it.name.to_owned(), text(it.value)))
-        .collect();
+    let headers: RequestHeaders = fields.map(|it| (it.name.to_owned(), text(it.value))).collect();
     let says = |name, word: &str| {
         let value = headers.raw(name).unwrap_or_default();
         value.to_ascii_lowercase().contains(word)
     };
     let keep_alive = parsed.version == Some(1) && !says("connection", "close");
-    let body = body_length(
-        says("transfer-encoding", "chunked"),
-        headers.raw("content-length"),
-    )?;
+    let body = body_length(says("transfer-encoding", "chunked"), headers.raw("content-length"))?;
     let request = Request {
         method: parsed.method.unwrap_or_default().to_owned(),
         path: parsed.path.unwrap_or_default().to_owned(),
@@ -139,10 +131,7 @@ async fn read_sized<R: AsyncRead + Unpin>(
     Ok(buffer.split_to(length).freeze())
 }
 
-async fn read_chunked<R: AsyncRead + Unpin>(
-    reader: &mut R,
-    buffer: &mut BytesMut,
-) -> Result<Bytes, ReadRequestError> {
+async fn read_chunked<R: AsyncRead + Unpin>(reader: &mut R, buffer: &mut BytesMut) -> Result<Bytes, ReadRequestError> {
     let mut body = BytesMut::new();
     loop {
         let size = read_chunk_size(reader, buffer).await?;
@@ -180,10 +169,7 @@ async fn read_chunk_size<R: AsyncRead + Unpin>(
 }
 
 /// Reads up to and with the empty line that ends a chunked body.
-async fn skip_trailers<R: AsyncRead + Unpin>(
-    reader: &mut R,
-    buffer: &mut BytesMut,
-) -> Result<(), ReadRequestError> {
+async fn skip_trailers<R: AsyncRead + Unpin>(reader: &mut R, buffer: &mut BytesMut) -> Result<(), ReadRequestError> {
     let mut skipped = 0;
     loop {
         match memchr::memchr(b'\n', buffer) {
@@ -203,10 +189,7 @@ async fn skip_trailers<R: AsyncRead + Unpin>(
 }
 
 /// Reads more into the buffer.
-async fn fill<R: AsyncRead + Unpin>(
-    reader: &mut R,
-    buffer: &mut BytesMut,
-) -> Result<(), ReadRequestError> {
+async fn fill<R: AsyncRead + Unpin>(reader: &mut R, buffer: &mut BytesMut) -> Result<(), ReadRequestError> {
     buffer.reserve(8 * 1024);
     match reader.read_buf(buffer).await? {
         0 => Err(ReadRequestError::Left),
@@ -245,10 +228,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_body_beyond_the_bound_is_refused_before_it_is_read() {
-        let sized = format!(
-            "POST / HTTP/1.1\r\ncontent-length: {}\r\n\r\n",
-            MAX_BODY + 1
-        );
+        let sized = format!("POST / HTTP/1.1\r\ncontent-length: {}\r\n\r\n", MAX_BODY + 1);
         let refused = read(sized.as_bytes()).await;
         assert!(matches!(refused, Err(ReadRequestError::TooLarge)));
         let chunked = b"POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\nfffffff\r\n";

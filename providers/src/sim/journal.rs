@@ -90,13 +90,7 @@ impl Journal {
     }
 
     /// Begins the record of a call. Dropped before its end, the call counts as stopped by the simulator.
-    pub(crate) fn begin(
-        &self,
-        target: ModelRef,
-        number: u64,
-        request: &Request,
-        then: Then,
-    ) -> OpenCall {
+    pub(crate) fn begin(&self, target: ModelRef, number: u64, request: &Request, then: Then) -> OpenCall {
         let record = Record {
             target: target.clone(),
             number,
@@ -144,9 +138,7 @@ impl OpenCall {
     pub(crate) fn wrote(&mut self, status: Option<u16>, bytes: u64) {
         self.status = self.status.or(status);
         let (id, status) = (self.id, self.status);
-        self.journal
-            .entries
-            .send_modify(|it| it.wrote(id, status, bytes));
+        self.journal.entries.send_modify(|it| it.wrote(id, status, bytes));
     }
 
     /// Notes the end.

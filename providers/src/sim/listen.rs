@@ -74,11 +74,7 @@ impl OwnPort {
     ///
     /// # Errors
     /// When it cannot be opened.
-    pub(crate) async fn open(
-        stage: Arc<Stage>,
-        upstream: Arc<Upstream>,
-        port: Port,
-    ) -> io::Result<Self> {
+    pub(crate) async fn open(stage: Arc<Stage>, upstream: Arc<Upstream>, port: Port) -> io::Result<Self> {
         let (drawn, stance) = upstream.stance(&stage.journal);
         let connect = stance.connect;
         let open = port.open(connect, &stage.clock).await?;

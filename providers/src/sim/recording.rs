@@ -97,10 +97,7 @@ fn read(folder: &Path, id: &str) -> Result<Recorded, RecordingError> {
         let letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
         !part.is_empty() && !part.starts_with('.') && part.chars().all(letter)
     };
-    if !id
-        .split_once('/')
-        .is_some_and(|(a, b)| plain(a) && plain(b))
-    {
+    if !id.split_once('/').is_some_and(|(a, b)| plain(a) && plain(b)) {
         return Err(RecordingError::Id(id.to_owned()));
     }
     let path = folder.join(format!("{id}.json"));
@@ -163,7 +160,8 @@ mod tests {
 
     #[test]
     fn a_call_may_override_what_was_recorded() {
-        let script = serde_json::json!({ "status": 503, "headers": { "x": "mine" }, "then": "reset", "recording": "a/b" });
+        let script =
+            serde_json::json!({ "status": 503, "headers": { "x": "mine" }, "then": "reset", "recording": "a/b" });
         let call: Call = serde_json::from_value(script).expect("parses");
         let recorded = serde_json::json!({
             "status": 200, "headers": { "x": "its", "Content-Length": "9", "y": "kept" }, "sse": ["one", "two"]

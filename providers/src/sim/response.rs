@@ -150,8 +150,7 @@ impl Draft {
 
     fn default_type(&mut self, media_type: &str) {
         if self.header("content-type").is_none() {
-            self.headers
-                .push(("content-type".into(), media_type.into()));
+            self.headers.push(("content-type".into(), media_type.into()));
         }
     }
 
@@ -172,8 +171,7 @@ impl Draft {
 
     /// One chunk a write, and the last one if the body is to end.
     fn chunk(&mut self, then: Then) {
-        self.headers
-            .push(("transfer-encoding".into(), "chunked".into()));
+        self.headers.push(("transfer-encoding".into(), "chunked".into()));
         for piece in &mut self.pieces {
             // an empty chunk would end the body
             if !piece.bytes.is_empty() {
@@ -189,15 +187,12 @@ impl Draft {
     /// The length of the body, and one byte more if the body must not end.
     fn announce_length(&mut self, then: Then) {
         let pieces = self.pieces.iter();
-        let sent: u64 = pieces
-            .map(|it| it.bytes.len() as u64 * u64::from(it.count))
-            .sum();
+        let sent: u64 = pieces.map(|it| it.bytes.len() as u64 * u64::from(it.count)).sum();
         let length = match then {
             Then::Close => sent,
             Then::Reset | Then::Hang => sent + 1,
         };
-        self.headers
-            .push(("content-length".into(), length.to_string()));
+        self.headers.push(("content-length".into(), length.to_string()));
     }
 }
 

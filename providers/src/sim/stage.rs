@@ -83,10 +83,7 @@ impl Upstream {
     /// What the upstream's own port should be doing, and after how many requests that holds.
     pub(crate) fn stance(&self, journal: &Journal) -> (u64, Stance) {
         let cursor = self.cursor.borrow();
-        (
-            cursor.drawn(),
-            cursor.stance(&self.script, journal.elapsed()),
-        )
+        (cursor.drawn(), cursor.stance(&self.script, journal.elapsed()))
     }
 
     /// Wakes whenever a request was drawn.

@@ -54,13 +54,10 @@ async fn status(client: &reqwest::Client, simulator: &Simulator) -> u16 {
 
 /// A raw connection with one request on it.
 async fn raw(simulator: &Simulator) -> TcpStream {
-    let mut stream = TcpStream::connect(simulator.shared)
-        .await
-        .expect("connects");
+    let mut stream = TcpStream::connect(simulator.shared).await.expect("connects");
     let body = chat("hi", true).to_string();
     let length = body.len();
-    let request =
-        format!("POST /a/v1/chat/completions HTTP/1.1\r\ncontent-length: {length}\r\n\r\n{body}");
+    let request = format!("POST /a/v1/chat/completions HTTP/1.1\r\ncontent-length: {length}\r\n\r\n{body}");
     stream.write_all(request.as_bytes()).await.expect("sends");
     stream
 }
@@ -75,9 +72,7 @@ async fn read_until(stream: &mut TcpStream, end: &[u8]) -> Vec<u8> {
 }
 
 fn last_record(simulator: &Simulator) -> Record {
-    let record = simulator
-        .journal()
-        .read(|it| it.records().next_back().cloned());
+    let record = simulator.journal().read(|it| it.records().next_back().cloned());
     record.expect("there is a record")
 }
 

@@ -160,8 +160,7 @@ fn body() -> impl Strategy<Value = Vec<u8>> {
         Just("{\"a\":1}"),
         Just("\u{feff}"),
     ];
-    let framed =
-        prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat().into_bytes());
+    let framed = prop::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat().into_bytes());
     prop_oneof![4 => framed, 1 => any::<Vec<u8>>()]
 }
 

@@ -11,10 +11,7 @@ const ROLE: Delta = Delta {
     usage: None,
     error: false,
 };
-const TEXT: Delta = Delta {
-    content: true,
-    ..ROLE
-};
+const TEXT: Delta = Delta { content: true, ..ROLE };
 const REASONING: Delta = Delta {
     reasoning: true,
     ..ROLE
@@ -23,10 +20,7 @@ const TOOL_CALL: Delta = Delta {
     tool_call: true,
     ..ROLE
 };
-const ERROR: Delta = Delta {
-    error: true,
-    ..ROLE
-};
+const ERROR: Delta = Delta { error: true, ..ROLE };
 
 fn finish(finish: Finish) -> Delta {
     Delta {
@@ -50,12 +44,7 @@ fn the_preamble_is_held_until_the_first_content() {
     let (mut machine, verdicts) = play(&[ROLE, ROLE, TEXT, TEXT]);
     assert_eq!(
         verdicts,
-        [
-            Verdict::Hold,
-            Verdict::Hold,
-            Verdict::Release,
-            Verdict::Forward
-        ]
+        [Verdict::Hold, Verdict::Hold, Verdict::Release, Verdict::Forward]
     );
     assert_eq!(machine.frame(Signal::Comment, 20), Verdict::Forward);
     assert_eq!(machine.summary().progress, Progress::Content);
@@ -63,10 +52,7 @@ fn the_preamble_is_held_until_the_first_content() {
 
 #[test]
 fn reasoning_and_tool_calls_release_what_is_held() {
-    for (first, progress) in [
-        (REASONING, Progress::Reasoning),
-        (TOOL_CALL, Progress::ToolCall),
-    ] {
+    for (first, progress) in [(REASONING, Progress::Reasoning), (TOOL_CALL, Progress::ToolCall)] {
         let (machine, verdicts) = play(&[ROLE, first]);
         assert_eq!(verdicts[1], Verdict::Release);
         assert_eq!(machine.summary().progress, progress);
@@ -82,10 +68,7 @@ fn an_error_before_content_fails_with_nothing_let_through() {
 
 #[test]
 fn an_error_beside_content_is_an_error() {
-    let (machine, verdicts) = play(&[Delta {
-        content: true,
-        ..ERROR
-    }]);
+    let (machine, verdicts) = play(&[Delta { content: true, ..ERROR }]);
     assert_eq!(verdicts, [Verdict::Failed(StreamFailure::Answered)]);
     assert_eq!(machine.summary().progress, Progress::Nothing);
 }
@@ -124,10 +107,7 @@ fn one_choice_that_ended_does_not_speak_for_the_others() {
 
 #[test]
 fn content_without_any_terminal_signal_is_truncated_or_lost() {
-    assert_eq!(
-        play(&[TEXT]).0.end(BodyEnd::Clean),
-        Err(StreamFailure::Truncated)
-    );
+    assert_eq!(play(&[TEXT]).0.end(BodyEnd::Clean), Err(StreamFailure::Truncated));
     assert_eq!(play(&[TEXT]).0.end(BodyEnd::Lost), Err(StreamFailure::Lost));
 }
 
@@ -136,14 +116,8 @@ fn a_stream_without_an_answer_is_empty() {
     let stopped = [ROLE, finish(Finish::Stop)];
     for deltas in [&[][..], &[ROLE], &[REASONING], &stopped] {
         let (mut machine, _) = play(deltas);
-        assert_eq!(
-            machine.clone().end(BodyEnd::Clean),
-            Err(StreamFailure::Empty)
-        );
-        assert_eq!(
-            machine.frame(Signal::Done, 14),
-            Verdict::Failed(StreamFailure::Empty)
-        );
+        assert_eq!(machine.clone().end(BodyEnd::Clean), Err(StreamFailure::Empty));
+        assert_eq!(machine.frame(Signal::Done, 14), Verdict::Failed(StreamFailure::Empty));
         assert!(machine.summary().done);
     }
 }
@@ -204,10 +178,7 @@ fn failures_name_their_cut_and_reason() {
         observed(StreamFailure::Truncated),
         Some((Reason::Timeout, Cut::CleanEnd))
     );
-    assert_eq!(
-        observed(StreamFailure::Lost),
-        Some((Reason::Timeout, Cut::Lost))
-    );
+    assert_eq!(observed(StreamFailure::Lost), Some((Reason::Timeout, Cut::Lost)));
 }
 
 fn signal() -> impl Strategy<Value = Signal> {

@@ -41,7 +41,10 @@ impl Exchange<'_> {
     async fn read(&self, mut response: Response) -> Result<Bytes, AttemptError> {
         let too_large = || failed(Failure::observed(Reason::Unclassified, Cut::TooLarge));
         let announced = response.content_length().unwrap_or_default();
-        let announced = usize::try_from(announced).ok().filter(|length| *length <= LARGEST).ok_or_else(too_large)?;
+        let announced = usize::try_from(announced)
+            .ok()
+            .filter(|length| *length <= LARGEST)
+            .ok_or_else(too_large)?;
         let mut body = BytesMut::with_capacity(announced);
         let lost = |error: reqwest::Error| failed(transport(fault(&error, TransportFault::Lost)));
         while let Some(bytes) = response.chunk().await.map_err(lost)? {

@@ -58,7 +58,10 @@ struct Reply {
 impl Driver {
     pub(super) fn new(api: SocketAddr) -> anyhow::Result<Self> {
         let client = reqwest::Client::builder().no_proxy().tcp_nodelay(true).build()?;
-        Ok(Self { client, url: format!("http://{api}/v1/chat/completions") })
+        Ok(Self {
+            client,
+            url: format!("http://{api}/v1/chat/completions"),
+        })
     }
 
     /// Runs all sessions at the same time, the turns of each one after the other.
@@ -82,12 +85,18 @@ impl Driver {
 
     async fn ask(&self, scene: &Scene, session: usize, said: &str, stream: bool) -> anyhow::Result<Reply> {
         let body = json!({ "model": scene.model, "stream": stream, "messages": [{ "role": "user", "content": said }] });
-        let request = self.client.post(&self.url).header("x-session-id", format!("demo-{session}"));
+        let request = self
+            .client
+            .post(&self.url)
+            .header("x-session-id", format!("demo-{session}"));
         let mut response = request.body(body.to_string()).send().await.context("no response")?;
         let served_by = response.headers().get("x-understudy-served-by");
         let mut reply = Reply {
             status: response.status().as_u16(),
-            served_by: served_by.and_then(|value| value.to_str().ok()).unwrap_or_default().to_owned(),
+            served_by: served_by
+                .and_then(|value| value.to_str().ok())
+                .unwrap_or_default()
+                .to_owned(),
             ..Reply::default()
         };
         if stream && reply.status == 200 {
@@ -131,7 +140,13 @@ fn scene_of(session: usize) -> usize {
 fn receipt(scene: usize, said: &str, stream: bool, reply: anyhow::Result<Reply>) -> Receipt {
     let reply = match reply {
         Ok(reply) => reply,
-        Err(error) => return Receipt { scene, got: Got::Broken, complaint: Some(format!("{said}: {error:#}")) },
+        Err(error) => {
+            return Receipt {
+                scene,
+                got: Got::Broken,
+                complaint: Some(format!("{said}: {error:#}")),
+            };
+        }
     };
     let got = got(&SCENES[scene], stream, &reply);
     let complaint = complaint(&SCENES[scene], said, &reply, got).map(|what| format!("{said}: {what}"));
@@ -173,7 +188,12 @@ mod tests {
     #[test]
     fn ten_sessions_play_every_scene_by_its_share() {
         for (index, scene) in SCENES.iter().enumerate() {
-            assert_eq!((0..10).filter(|session| scene_of(*session) == index).count(), scene.share, "{}", scene.model);
+            assert_eq!(
+                (0..10).filter(|session| scene_of(*session) == index).count(),
+                scene.share,
+                "{}",
+                scene.model
+            );
         }
     }
 }

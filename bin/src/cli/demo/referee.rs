@@ -57,10 +57,16 @@ pub(super) fn judge(stage: &Stage, receipts: &[Receipt], told: &Told, scrape: &S
     Verdict {
         turns: receipts.len(),
         lost: lost(receipts, told),
-        rescued: scrape.count("understudy_turns_total", &[("outcome", "ok"), ("served_by", "fallback")]),
+        rescued: scrape.count(
+            "understudy_turns_total",
+            &[("outcome", "ok"), ("served_by", "fallback")],
+        ),
         rows: (0..SCENES.len()).map(|scene| row(scene, receipts, scrape)).collect(),
         checks,
-        complaints: receipts.iter().filter_map(|receipt| receipt.complaint.clone()).collect(),
+        complaints: receipts
+            .iter()
+            .filter_map(|receipt| receipt.complaint.clone())
+            .collect(),
     }
 }
 
@@ -93,13 +99,20 @@ fn row(scene: usize, receipts: &[Receipt], scrape: &Scrape) -> Row {
         attempts_at_lead: attempts_at(scrape, &lead.provider, &lead.model),
         failovers: scrape.count(
             "understudy_failover_total",
-            &[("from_provider", &lead.provider), ("from_model", &lead.model), ("decision", "fallback_model")],
+            &[
+                ("from_provider", &lead.provider),
+                ("from_model", &lead.model),
+                ("decision", "fallback_model"),
+            ],
         ),
     }
 }
 
 fn attempts_at(scrape: &Scrape, provider: &str, model: &str) -> u64 {
-    scrape.count("understudy_model_attempts_total", &[("provider", provider), ("model", model)])
+    scrape.count(
+        "understudy_model_attempts_total",
+        &[("provider", provider), ("model", model)],
+    )
 }
 
 /// How turns ended: as clients saw it, as the tap told it, as Prometheus counted it.
@@ -117,15 +130,45 @@ fn ends(receipts: &[Receipt], told: &Told, scrape: &Scrape) -> Vec<Check> {
     };
     let scraped = |outcome: &str| scrape.count("understudy_turns_total", &[("outcome", outcome)]);
     let streams = receipts.iter().filter(|receipt| receipt.got == Got::ErrorEvent).count() as u64;
-    let check = |what: &str, left, right| Check { what: what.to_owned(), left, right };
+    let check = |what: &str, left, right| Check {
+        what: what.to_owned(),
+        left,
+        right,
+    };
     vec![
         check("whole answers", ("clients", clients(true)), ("event tap", tap(true))),
-        check("whole answers", ("clients", clients(true)), ("Prometheus", scraped("ok"))),
+        check(
+            "whole answers",
+            ("clients", clients(true)),
+            ("Prometheus", scraped("ok")),
+        ),
         check("failed turns", ("clients", clients(false)), ("event tap", tap(false))),
-        check("failed turns", ("clients", clients(false)), ("Prometheus", scraped("error"))),
-        check("requests", ("clients", receipts.len() as u64), ("Prometheus", scrape.count("understudy_http_requests_total", &[("route", "/v1/chat/completions")]))),
-        check("streams cut after content", ("clients", streams), ("Prometheus", scrape.count("understudy_streams_total", &[("end", "truncated")]))),
-        check("turns in flight", ("expected", 0), ("Prometheus", scrape.count("understudy_turns_in_flight", &[]))),
+        check(
+            "failed turns",
+            ("clients", clients(false)),
+            ("Prometheus", scraped("error")),
+        ),
+        check(
+            "requests",
+            ("clients", receipts.len() as u64),
+            (
+                "Prometheus",
+                scrape.count("understudy_http_requests_total", &[("route", "/v1/chat/completions")]),
+            ),
+        ),
+        check(
+            "streams cut after content",
+            ("clients", streams),
+            (
+                "Prometheus",
+                scrape.count("understudy_streams_total", &[("end", "truncated")]),
+            ),
+        ),
+        check(
+            "turns in flight",
+            ("expected", 0),
+            ("Prometheus", scrape.count("understudy_turns_in_flight", &[])),
+        ),
         check("events missed", ("expected", 0), ("event tap", told.missed)),
     ]
 }
@@ -146,27 +189,38 @@ fn attempts(stage: &Stage, scrape: &Scrape) -> Vec<Check> {
 /// Failovers: one for every call that the simulator made fail while another candidate was left.
 fn failovers(stage: &Stage, told: &Told, scrape: &Scrape) -> Vec<Check> {
     let mut checks = Vec::new();
-    for scene in SCENES.iter().filter(|scene| matches!(scene.ending, Ending::Understudy | Ending::Exhausted)) {
+    for scene in SCENES
+        .iter()
+        .filter(|scene| matches!(scene.ending, Ending::Understudy | Ending::Exhausted))
+    {
         let lead = target(scene.chain[0]);
         checks.push(Check {
             what: format!("failovers from {lead}"),
-            left: ("simulator", stage.simulator.journal().read(|entries| entries.calls(&lead))),
+            left: (
+                "simulator",
+                stage.simulator.journal().read(|entries| entries.calls(&lead)),
+            ),
             right: (
                 "Prometheus",
                 scrape.count(
                     "understudy_failover_total",
-                    &[("from_provider", &lead.provider), ("from_model", &lead.model), ("decision", "fallback_model")],
+                    &[
+                        ("from_provider", &lead.provider),
+                        ("from_model", &lead.model),
+                        ("decision", "fallback_model"),
+                    ],
                 ),
             ),
         });
     }
-    let moved = |event: &&super::SharedEvent| {
-        matches!(&***event, Event::FailoverDecided(decided) if decided.decision == Decision::FallbackModel)
-    };
+    let moved = |event: &&super::SharedEvent| matches!(&***event, Event::FailoverDecided(decided) if decided.decision == Decision::FallbackModel);
     checks.push(Check {
         what: "failovers in all".to_owned(),
         left: ("event tap", told.events.iter().filter(moved).count() as u64),
-        right: ("Prometheus", scrape.count("understudy_failover_total", &[("decision", "fallback_model")])),
+        right: (
+            "Prometheus",
+            scrape.count("understudy_failover_total", &[("decision", "fallback_model")]),
+        ),
     });
     checks
 }
@@ -180,7 +234,10 @@ impl Verdict {
     /// The verdict for programs.
     pub(super) fn as_json(&self) -> Value {
         let checks = self.checks.iter().map(|check| {
-            let (left, right) = (json!({ check.left.0: check.left.1 }), json!({ check.right.0: check.right.1 }));
+            let (left, right) = (
+                json!({ check.left.0: check.left.1 }),
+                json!({ check.right.0: check.right.1 }),
+            );
             json!({ "what": check.what, "left": left, "right": right, "holds": check.holds() })
         });
         let rows = self.rows.iter().map(|row| {

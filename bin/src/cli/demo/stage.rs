@@ -97,8 +97,13 @@ impl Stage {
     /// Starts both on free ports.
     pub(super) async fn set() -> anyhow::Result<Self> {
         let plan: Plan = serde_json::from_value(plan()).context("the demo's script is not sound")?;
-        let options = SimOptions { clock: Clock::real(), ..SimOptions::default() };
-        let simulator = Simulator::start(plan, options).await.context("the simulator did not start")?;
+        let options = SimOptions {
+            clock: Clock::real(),
+            ..SimOptions::default()
+        };
+        let simulator = Simulator::start(plan, options)
+            .await
+            .context("the simulator did not start")?;
         let config = ServerConfig::parse(&config(&simulator), &|_| None)?;
         let app = App::start(config, AppOptions::default()).await?;
         Ok(Self { app, simulator })
@@ -137,8 +142,10 @@ fn config(simulator: &Simulator) -> String {
 fn plan() -> Value {
     let always = |call: Value| json!({ "calls": [call] });
     let refuses = |status: u16, kind: &str, code: Value| {
-        always(json!({ "status": status, "headers": { "content-type": "application/json" },
-            "body": { "error": { "message": "simulated", "type": kind, "code": code, "param": null } } }))
+        always(
+            json!({ "status": status, "headers": { "content-type": "application/json" },
+            "body": { "error": { "message": "simulated", "type": kind, "code": code, "param": null } } }),
+        )
     };
     let answers = || always(json!({ "answer": { "text": "{model} heard: {last}", "chunks": 6, "every_ms": 2 } }));
     let chunk = |text: &str| {

@@ -39,7 +39,11 @@ pub(super) fn ending(verdict: &Verdict) -> String {
     for complaint in verdict.complaints.iter().take(SHOWN) {
         let _ = writeln!(text, "  WRONG    {complaint}");
     }
-    text.push_str(if verdict.sound() { "The referee is content." } else { "The referee objects." });
+    text.push_str(if verdict.sound() {
+        "The referee is content."
+    } else {
+        "The referee objects."
+    });
     text
 }
 
@@ -63,7 +67,9 @@ fn table(verdict: &Verdict) -> String {
             row.failovers
         );
     }
-    text.push_str("(turns and answers as clients saw them; attempts at the lead and failovers as Prometheus counted them)\n");
+    text.push_str(
+        "(turns and answers as clients saw them; attempts at the lead and failovers as Prometheus counted them)\n",
+    );
     text
 }
 

@@ -1,9 +1,8 @@
 //! The contract's cases (§6) and measured results (§5.3).
 
 use understudy_messages::failure::Reason::{
-    Auth, AuthPermanent, Billing, ContextOverflow, Format, ModelNotFound, NoErrorDetails,
-    Overloaded, RateLimit, ServerError, SessionExpired, Timeout, TlsCertificate, Unclassified,
-    Unknown,
+    Auth, AuthPermanent, Billing, ContextOverflow, Format, ModelNotFound, NoErrorDetails, Overloaded, RateLimit,
+    ServerError, SessionExpired, Timeout, TlsCertificate, Unclassified, Unknown,
 };
 use understudy_messages::failure::{Cut, Nuance};
 
@@ -17,11 +16,7 @@ fn a_402_is_billing_unless_a_window_reopens_case_26() {
         (402, "organisation usage limit, try again", RateLimit),
         (402, "quota exceeded, add credits", Billing),
         (402, "monthly spend limit reached", RateLimit),
-        (
-            402,
-            "reached its maximum allowed monthly spending limit",
-            Billing,
-        ),
+        (402, "reached its maximum allowed monthly spending limit", Billing),
         (
             402,
             r#"{"error":{"type":"rate_limit_error","message":"usage limit reached, retry after 30s"}}"#,
@@ -87,11 +82,7 @@ fn a_401_or_403_tells_key_from_account_from_money_case_30() {
 fn a_404_is_the_model_unless_the_text_overflows_case_31() {
     assert_reasons(&[
         (404, "", ModelNotFound),
-        (
-            404,
-            "prompt is too long: 9 tokens > 8 maximum",
-            ContextOverflow,
-        ),
+        (404, "prompt is too long: 9 tokens > 8 maximum", ContextOverflow),
         (
             404,
             "The model `m3` does not exist or you do not have access to it.",
@@ -104,10 +95,7 @@ fn a_404_is_the_model_unless_the_text_overflows_case_31() {
 
 #[test]
 fn a_number_in_prose_is_not_billing_case_32() {
-    assert_reasons(&[
-        (0, "use a 402 bolt", Unclassified),
-        (400, "use a 402 bolt", Format),
-    ]);
+    assert_reasons(&[(0, "use a 402 bolt", Unclassified), (400, "use a 402 bolt", Format)]);
 }
 
 #[test]
@@ -117,20 +105,14 @@ fn a_request_above_the_minutes_allowance_is_a_size_ceiling_case_33() {
         assert_eq!(failure.reason, ContextOverflow);
         assert_eq!(failure.nuance, Some(Nuance::RequestSizeCeiling));
     }
-    let busy = respond(
-        429,
-        "on tokens per min (TPM): Limit 30000, Used 29988, Requested 3422",
-    );
+    let busy = respond(429, "on tokens per min (TPM): Limit 30000, Used 29988, Requested 3422");
     assert_eq!((busy.reason, busy.nuance), (RateLimit, None));
 }
 
 #[test]
 fn a_weekly_limit_is_a_rate_limit_with_a_long_window_case_34() {
     let failure = words("Weekly/monthly limit exhausted");
-    assert_eq!(
-        (failure.reason, failure.nuance),
-        (RateLimit, Some(Nuance::LongWindow))
-    );
+    assert_eq!((failure.reason, failure.nuance), (RateLimit, Some(Nuance::LongWindow)));
     assert_nuance(
         &[
             "You reached the daily limit",
@@ -156,19 +138,13 @@ fn a_model_that_is_not_supported_is_not_found_case_66() {
         r#"{"error":{"code":"model_not_supported","message":"The requested model is not supported."}}"#,
     );
     assert_eq!(failure.reason, ModelNotFound);
-    assert_eq!(
-        words("The 'x-codex' model is not supported here").reason,
-        ModelNotFound
-    );
+    assert_eq!(words("The 'x-codex' model is not supported here").reason, ModelNotFound);
 }
 
 #[test]
 fn spent_credits_and_spending_caps_are_billing_case_67() {
     let cap = r#"{"error":{"code":429,"status":"RESOURCE_EXHAUSTED","message":"exceeded its monthly spending cap"}}"#;
-    assert_reasons(&[
-        (0, "You're out of usage credits", Billing),
-        (429, cap, Billing),
-    ]);
+    assert_reasons(&[(0, "You're out of usage credits", Billing), (429, cap, Billing)]);
 }
 
 #[test]
@@ -189,11 +165,7 @@ fn measured_results_hold() {
             Billing,
         ),
         (429, "insufficient account balance", RateLimit),
-        (
-            0,
-            "402 payment required: weekly/monthly limit exhausted",
-            Billing,
-        ),
+        (0, "402 payment required: weekly/monthly limit exhausted", Billing),
         (
             521,
             "<!DOCTYPE html><p>the page is overloaded, rate limit, prompt is too long</p>",
@@ -202,11 +174,7 @@ fn measured_results_hold() {
         (0, "unhandled stop reason: error", ServerError),
         (0, "unhandled stop reason: abort", Timeout),
         (0, "roles must alternate", Format),
-        (
-            400,
-            "messages: roles must alternate between user and assistant",
-            Format,
-        ),
+        (400, "messages: roles must alternate between user and assistant", Format),
     ]);
     for status in [500, 502, 503, 521, 523] {
         assert_eq!(respond(status, "").reason, ServerError, "{status}");
@@ -225,21 +193,13 @@ fn words_alone_are_sorted_by_the_first_family_that_knows_them() {
     assert_reasons(&[
         (0, "", Unknown),
         (0, "the cat sat on the keyboard", Unclassified),
-        (
-            0,
-            "self-signed certificate in certificate chain",
-            TlsCertificate,
-        ),
+        (0, "self-signed certificate in certificate chain", TlsCertificate),
         (0, "image dimensions exceed max allowed size", Format),
         (0, "this model does not support image input", Format),
         (0, "Session has expired", SessionExpired),
         (0, "unknown model: x", ModelNotFound),
         (0, "No endpoints found for meta/llama", ModelNotFound),
-        (
-            0,
-            "This model's maximum context length is 8 tokens",
-            ContextOverflow,
-        ),
+        (0, "This model's maximum context length is 8 tokens", ContextOverflow),
         (
             0,
             "input length and `max_tokens` exceed context limit: 9 > 8",
@@ -249,11 +209,7 @@ fn words_alone_are_sorted_by_the_first_family_that_knows_them() {
         (0, "HTTP 402", Billing),
         (0, "账户余额不足", Billing),
         (0, "Insufficient credits", Billing),
-        (
-            0,
-            "429 You are out of credits, please try again later",
-            Unclassified,
-        ),
+        (0, "429 You are out of credits, please try again later", Unclassified),
         (0, "429: slow down", RateLimit),
         (0, "Request was throttled", RateLimit),
         (0, "too many concurrent requests", RateLimit),
@@ -286,8 +242,7 @@ fn an_empty_account_is_billing_whatever_the_status() {
 
 #[test]
 fn a_provider_may_mean_something_else_by_the_same_words() {
-    let throttle =
-        r#"{"error":{"code":"insufficient_quota","message":"Quota exceeded, please wait."}}"#;
+    let throttle = r#"{"error":{"code":"insufficient_quota","message":"Quota exceeded, please wait."}}"#;
     assert_eq!(respond_as("dashscope", 429, throttle).reason, RateLimit);
     assert_eq!(respond_as("qwen-eu", 429, throttle).reason, RateLimit);
     assert_eq!(respond(429, throttle).reason, Billing);
@@ -297,29 +252,17 @@ fn a_provider_may_mean_something_else_by_the_same_words() {
 fn a_content_filter_is_a_format_failure_with_one_code() {
     let nested = r#"{"error":{"code":"bad","message":"no","innererror":{"code":"ResponsibleAIPolicyViolation"}}}"#;
     for failure in [
-        respond(
-            400,
-            r#"{"error":{"code":"content_filter","message":"filtered"}}"#,
-        ),
+        respond(400, r#"{"error":{"code":"content_filter","message":"filtered"}}"#),
         respond(400, nested),
         respond(400, "Output blocked by content filtering policy"),
-        respond(
-            403,
-            "x requires moderation and your input was flagged for \"violence\"",
-        ),
+        respond(403, "x requires moderation and your input was flagged for \"violence\""),
         respond(
             400,
             r#"{"error":{"code":"content_policy_violation","message":"rejected"}}"#,
         ),
     ] {
-        assert_eq!(
-            (failure.reason, failure.nuance),
-            (Format, Some(Nuance::ContentFilter))
-        );
-        assert_eq!(
-            failure.code.as_ref().map(|code| code.as_str()),
-            Some("content_filter")
-        );
+        assert_eq!((failure.reason, failure.nuance), (Format, Some(Nuance::ContentFilter)));
+        assert_eq!(failure.code.as_ref().map(|code| code.as_str()), Some("content_filter"));
         assert!(failure.words.is_some());
     }
 }
@@ -374,10 +317,7 @@ fn the_words_of_an_aggregators_wrapper_are_passed_over() {
         failure.words.as_ref().map(|words| words.reveal()),
         Some("Invalid 'top_p'")
     );
-    assert_eq!(
-        failure.code.as_ref().map(|code| code.as_str()),
-        Some("invalid_value")
-    );
+    assert_eq!(failure.code.as_ref().map(|code| code.as_str()), Some("invalid_value"));
 }
 
 #[test]
@@ -385,10 +325,7 @@ fn words_are_kept_only_where_the_request_was_at_fault() {
     assert!(respond(400, "field x is wrong").words.is_some());
     assert!(respond(404, "no such model").words.is_some());
     for status in [401, 402, 403, 429, 500, 503] {
-        assert!(
-            respond(status, "org-123 is limited").words.is_none(),
-            "{status}"
-        );
+        assert!(respond(status, "org-123 is limited").words.is_none(), "{status}");
     }
     assert!(respond(404, "<html>nginx</html>").words.is_none());
 }
@@ -408,14 +345,8 @@ fn a_fault_of_the_transport_is_a_timeout_except_for_the_certificate() {
         (Fault::IdleLimit, Cut::IdleLimit),
         (Fault::WholeLimit, Cut::WholeLimit),
     ] {
-        assert_eq!(
-            (transport(fault).reason, transport(fault).cut),
-            (Timeout, cut)
-        );
+        assert_eq!((transport(fault).reason, transport(fault).cut), (Timeout, cut));
     }
     let certificate = transport(Fault::TlsCertificate);
-    assert_eq!(
-        (certificate.reason, certificate.cut),
-        (TlsCertificate, Cut::Refused)
-    );
+    assert_eq!((certificate.reason, certificate.cut), (TlsCertificate, Cut::Refused));
 }

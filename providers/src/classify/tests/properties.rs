@@ -35,10 +35,7 @@ fn signal<'a>(status: Option<u16>, body: &'a [u8], secret: &'a str) -> Signal<'a
 /// Puts `inner` at the bottom of `depth` errors.
 fn nest(inner: Value, depth: usize) -> Value {
     const MEMBERS: [&str; 4] = ["error", "cause", "innererror", "detail"];
-    (0..depth).fold(
-        inner,
-        |value, level| json!({ MEMBERS[level % MEMBERS.len()]: value }),
-    )
+    (0..depth).fold(inner, |value, level| json!({ MEMBERS[level % MEMBERS.len()]: value }))
 }
 
 proptest! {
@@ -94,9 +91,7 @@ proptest! {
 fn a_body_of_any_size_or_depth_is_bounded() {
     let wide = json!({ "errors": vec![json!({ "message": "x".repeat(5000), "errors": vec![json!({}); 50] }); 40] });
     let deep = "{\"error\":".repeat(100_000);
-    let strings = (0..12).fold("{}".to_owned(), |inner, _| {
-        json!({ "message": inner }).to_string()
-    });
+    let strings = (0..12).fold("{}".to_owned(), |inner, _| json!({ "message": inner }).to_string());
     for body in [
         wide.to_string(),
         deep,

@@ -17,8 +17,7 @@ const ENDINGS: [&str; 5] = [
 ];
 
 fn folder() -> PathBuf {
-    let shared =
-        std::env::var_os("UNDERSTUDY_SHARED").map_or_else(|| "../../shared".into(), PathBuf::from);
+    let shared = std::env::var_os("UNDERSTUDY_SHARED").map_or_else(|| "../../shared".into(), PathBuf::from);
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
         .join(shared)
         .join("recordings/errors")
@@ -66,10 +65,7 @@ fn every_recorded_error_has_the_reason_of_its_file() {
         let text = std::fs::read_to_string(&file).expect("file reads");
         let recording: Value = serde_json::from_str(&text).expect("file is JSON");
         let id = recording["id"].as_str().expect("recording has an id");
-        let Some(expected) = recording["reason"]
-            .as_str()
-            .filter(|_| !ENDINGS.contains(&id))
-        else {
+        let Some(expected) = recording["reason"].as_str().filter(|_| !ENDINGS.contains(&id)) else {
             continue;
         };
         checked += 1;
@@ -79,9 +75,5 @@ fn every_recorded_error_has_the_reason_of_its_file() {
         }
     }
     assert!(checked > 0, "no recording names a reason");
-    assert!(
-        wrong.is_empty(),
-        "{checked} checked; wrong:\n{}",
-        wrong.join("\n")
-    );
+    assert!(wrong.is_empty(), "{checked} checked; wrong:\n{}", wrong.join("\n"));
 }

@@ -12,12 +12,7 @@ fn wait(headers: &[(&str, &str)], body: &str) -> Option<Duration> {
 }
 
 fn wait_at(now: SystemTime, headers: &[(&str, &str)], body: &str) -> Option<Duration> {
-    let find = |name: &str| {
-        headers
-            .iter()
-            .find(|(key, _)| *key == name)
-            .map(|(_, value)| *value)
-    };
+    let find = |name: &str| headers.iter().find(|(key, _)| *key == name).map(|(_, value)| *value);
     let signal = Signal {
         provider: "p",
         status: Some(429),
@@ -51,16 +46,9 @@ fn every_header_form_is_read() {
             ],
             120,
         ),
-        (
-            &[("x-ratelimit-reset", "12"), ("x-ratelimit-remaining", "0")],
-            12_000,
-        ),
+        (&[("x-ratelimit-reset", "12"), ("x-ratelimit-remaining", "0")], 12_000),
     ] {
-        assert_eq!(
-            wait(headers, ""),
-            Some(Duration::from_millis(millis)),
-            "{headers:?}"
-        );
+        assert_eq!(wait(headers, ""), Some(Duration::from_millis(millis)), "{headers:?}");
     }
 }
 
@@ -69,11 +57,7 @@ fn a_reset_may_be_a_time_in_seconds_or_milliseconds() {
     let now = UNIX_EPOCH + Duration::from_secs(1_760_000_000);
     for time in ["1760000010", "1760000010000"] {
         let headers = [("x-ratelimit-reset", time), ("x-ratelimit-remaining", "0")];
-        assert_eq!(
-            wait_at(now, &headers, ""),
-            Some(Duration::from_secs(10)),
-            "{time}"
-        );
+        assert_eq!(wait_at(now, &headers, ""), Some(Duration::from_secs(10)), "{time}");
     }
 }
 
@@ -85,10 +69,7 @@ fn headers_without_sense_ask_for_nothing() {
         &[("retry-after", "NaN")],
         &[("retry-after", "soon")],
         &[("retry-after", "Sun, 06 Nov 1994 08:48:37 GMT")],
-        &[(
-            "retry-after",
-            "Sun, 06 Nov 99999999999999999999 08:48:37 GMT",
-        )],
+        &[("retry-after", "Sun, 06 Nov 99999999999999999999 08:48:37 GMT")],
         &[("x-ratelimit-reset-tokens", "6m0s")],
         &[
             ("x-ratelimit-reset-tokens", "6m0s"),
@@ -111,11 +92,7 @@ fn words_and_retry_info_are_read() {
         ("try again in 2 hours 5 minutes", 7_500_000),
         (r#"{"error":{"details":[{"retryDelay":"34.4s"}]}}"#, 34_400),
     ] {
-        assert_eq!(
-            wait(&[], body),
-            Some(Duration::from_millis(millis)),
-            "{body}"
-        );
+        assert_eq!(wait(&[], body), Some(Duration::from_millis(millis)), "{body}");
     }
     assert_eq!(wait(&[], "Please try again in a while."), None);
 }
@@ -123,14 +100,8 @@ fn words_and_retry_info_are_read() {
 #[test]
 fn the_longest_of_header_and_words_stands_but_never_beyond_a_day() {
     let header = [("retry-after", "5")];
-    assert_eq!(
-        wait(&header, "try again in 20s"),
-        Some(Duration::from_secs(20))
-    );
-    assert_eq!(
-        wait(&header, "try again in 2s"),
-        Some(Duration::from_secs(5))
-    );
+    assert_eq!(wait(&header, "try again in 20s"), Some(Duration::from_secs(20)));
+    assert_eq!(wait(&header, "try again in 2s"), Some(Duration::from_secs(5)));
     let day = Some(Duration::from_secs(86_400));
     assert_eq!(wait(&[("retry-after", "1e300")], ""), day);
     assert_eq!(wait(&[], "try again in 40 days"), day);

@@ -85,11 +85,10 @@ pub fn read(body: &[u8]) -> Result<Answer, AnswerError> {
         return Err(AnswerError::NoBody);
     }
     let mut assembly = Assembly::with_limit(usize::MAX); // the body is bounded already
-    let has_choices =
-        walk(body, &mut |event| assembly.add(event)).map_err(|error| match error {
-            JsonError::Truncated { .. } => AnswerError::Truncated,
-            JsonError::Syntax { at } | JsonError::TooDeep { at } => AnswerError::NotJson { at },
-        })?;
+    let has_choices = walk(body, &mut |event| assembly.add(event)).map_err(|error| match error {
+        JsonError::Truncated { .. } => AnswerError::Truncated,
+        JsonError::Syntax { at } | JsonError::TooDeep { at } => AnswerError::NotJson { at },
+    })?;
     let answer = assembly.finish();
     if has_choices || answer.error.is_some() {
         Ok(answer)

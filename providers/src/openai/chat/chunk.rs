@@ -69,10 +69,7 @@ fn read<'a>(frame: &'a Frame, mut tap: impl FnMut(Event<'a>)) -> ChunkRead {
 
 /// Keeps the first error that says something.
 pub(super) fn keep(slot: &mut Option<WireError>, found: WireError) {
-    if slot
-        .as_ref()
-        .is_none_or(|known| *known == WireError::default())
-    {
+    if slot.as_ref().is_none_or(|known| *known == WireError::default()) {
         *slot = Some(found);
     }
 }
@@ -102,8 +99,7 @@ impl Delta {
                 self.finish = finish.filter(|_: &Finish| *choice == 0).or(self.finish);
             }
             Event::Text {
-                part: Part::Reasoning,
-                ..
+                part: Part::Reasoning, ..
             } => self.reasoning = true,
             Event::Text {
                 part: Part::Content | Part::Refusal,
@@ -118,9 +114,6 @@ impl Delta {
 
 impl From<Signal> for ChunkRead {
     fn from(signal: Signal) -> Self {
-        Self {
-            signal,
-            error: None,
-        }
+        Self { signal, error: None }
     }
 }

@@ -18,16 +18,9 @@ pub(crate) enum Event<'a> {
     /// A choice is spoken of, and perhaps why it ended.
     Choice { choice: u64, finish: Option<Finish> },
     /// A piece of text; [`JsonStr::EMPTY`] for something that is not text: encrypted reasoning, another medium.
-    Text {
-        choice: u64,
-        part: Part,
-        text: JsonStr<'a>,
-    },
+    Text { choice: u64, part: Part, text: JsonStr<'a> },
     /// A tool call or a piece of one.
-    ToolCall {
-        choice: u64,
-        piece: ToolCallPiece<'a>,
-    },
+    ToolCall { choice: u64, piece: ToolCallPiece<'a> },
     /// A report of tokens.
     Usage(Usage),
     /// The provider failed.
@@ -45,15 +38,10 @@ pub(crate) enum Part {
 /// Reads one JSON object and tells `sink` what is in it; whether it had a member `choices` at all.
 ///
 /// On an error forget what the sink was told.
-pub(crate) fn walk<'a>(
-    json: &'a [u8],
-    sink: &mut impl FnMut(Event<'a>),
-) -> Result<bool, JsonError> {
+pub(crate) fn walk<'a>(json: &'a [u8], sink: &mut impl FnMut(Event<'a>)) -> Result<bool, JsonError> {
     let mut cursor = Cursor::new(json)?;
     if cursor.kind()? != Kind::Object {
-        return Err(JsonError::Syntax {
-            at: cursor.position(),
-        });
+        return Err(JsonError::Syntax { at: cursor.position() });
     }
     let (mut choices, mut failed, mut is_error) = (false, false, false);
     cursor.object(|cursor, key| {
@@ -121,11 +109,7 @@ fn finish(reason: &str) -> Option<Finish> {
     }
 }
 
-fn message<'a>(
-    said: &'a str,
-    choice: u64,
-    sink: &mut impl FnMut(Event<'a>),
-) -> Result<(), JsonError> {
+fn message<'a>(said: &'a str, choice: u64, sink: &mut impl FnMut(Event<'a>)) -> Result<(), JsonError> {
     let mut reasoned = false;
     Cursor::over(said).object(|cursor, key| {
         match &*key.decode() {
@@ -135,9 +119,7 @@ fn message<'a>(
             }
             // some servers send both, with the same text
             "reasoning_content" | "reasoning" if reasoned => cursor.skip()?,
-            "reasoning_content" | "reasoning" => {
-                reasoned = say(cursor, choice, Part::Reasoning, sink)?
-            }
+            "reasoning_content" | "reasoning" => reasoned = say(cursor, choice, Part::Reasoning, sink)?,
             "reasoning_details" => show(cursor, choice, Part::Reasoning, sink)?,
             "audio" | "images" => show(cursor, choice, Part::Content, sink)?,
             "tool_calls" => cursor.array(|cursor| tool_call::piece(cursor, choice, sink))?,
@@ -149,11 +131,7 @@ fn message<'a>(
 }
 
 /// Content is a string, or a list of parts that are text or reasoning.
-fn content<'a>(
-    cursor: &mut Cursor<'a>,
-    choice: u64,
-    sink: &mut impl FnMut(Event<'a>),
-) -> Result<(), JsonError> {
+fn content<'a>(cursor: &mut Cursor<'a>, choice: u64, sink: &mut impl FnMut(Event<'a>)) -> Result<(), JsonError> {
     if cursor.kind()? != Kind::Array {
         return say(cursor, choice, Part::Content, sink).map(|_| ());
     }
@@ -166,11 +144,7 @@ fn content<'a>(
     })
 }
 
-fn thought<'a>(
-    cursor: &mut Cursor<'a>,
-    choice: u64,
-    sink: &mut impl FnMut(Event<'a>),
-) -> Result<(), JsonError> {
+fn thought<'a>(cursor: &mut Cursor<'a>, choice: u64, sink: &mut impl FnMut(Event<'a>)) -> Result<(), JsonError> {
     cursor.object(|cursor, key| match &*key.decode() {
         "text" => say(cursor, choice, Part::Reasoning, sink).map(|_| ()),
         _ => cursor.skip(),

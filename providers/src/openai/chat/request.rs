@@ -3,53 +3,17 @@
 //! The body is scanned in one pass and no tree is built. What changes on the way up is spliced into it, so that every
 //! other byte, key order and number spelling included, stays the client's.
 
-use std::ops::Range;
-
 use bytes::Bytes;
+use understudy_messages::request::RequestFacts;
 
-use self::messages::Messages;
 use self::scan::Draft;
 use crate::json::{Cursor, JsonError, Kind, MAX_DEPTH};
 use crate::splice::{Edit, splice};
 
-pub mod messages;
+mod messages;
 mod scan;
 #[cfg(test)]
 mod tests;
-
-/// A request body and what was found in it.
-#[derive(Clone, Debug)]
-pub struct ChatRequest {
-    body: Bytes,
-    facts: ChatFacts,
-    model: Range<usize>,
-    fallbacks: Option<Range<usize>>,
-}
-
-/// What a chat request asks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChatFacts {
-    /// The model that it names; never empty.
-    pub model: String,
-    /// Whether the answer is to stream.
-    pub stream: bool,
-    /// Whether the stream is to end with a report of tokens (`stream_options.include_usage`).
-    pub include_usage: bool,
-    /// How many choices it asks for (`n`), at least 1.
-    pub choices: u64,
-    /// Whether it offers tools or functions.
-    pub has_tools: bool,
-    /// Whether it asks for structured output.
-    pub has_response_format: bool,
-    /// Whether it asks for log probabilities.
-    pub has_logprobs: bool,
-    /// Whether it sets stop sequences.
-    pub has_stop: bool,
-    /// The models to fall back to, where the client chose them: our own extension, never sent upstream.
-    pub fallbacks: Option<Vec<String>>,
-    /// The conversation.
-    pub messages: Messages,
-}
 
 /// Why a request body is refused. Keys and offsets, never content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -97,49 +61,38 @@ pub enum RequestError {
     },
 }
 
-impl ChatRequest {
-    /// Reads a chat request. Linear in its length; allocates for the model's and the fallbacks' names only.
-    ///
-    /// # Errors
-    /// [`RequestError`], the client's fault in every case.
-    pub fn scan(body: &Bytes) -> Result<Self, RequestError> {
-        let mut cursor = Cursor::new(body)?;
-        if cursor.kind()? != Kind::Object {
-            return Err(RequestError::NotAnObject);
-        }
-        let mut draft = Draft::default();
-        cursor.object(|cursor, key| draft.member(cursor, key))?;
-        cursor.end()?;
-        draft.finish(body)
+/// Reads a chat request. Linear in its length; allocates for the model's and the fallbacks' names only.
+///
+/// # Errors
+/// [`RequestError`], the client's fault in every case.
+pub fn scan(body: &Bytes) -> Result<RequestFacts, RequestError> {
+    let mut cursor = Cursor::new(body)?;
+    if cursor.kind()? != Kind::Object {
+        return Err(RequestError::NotAnObject);
     }
+    let mut draft = Draft::default();
+    cursor.object(|cursor, key| draft.member(cursor, key))?;
+    cursor.end()?;
+    draft.finish(body)
+}
 
-    /// The body as it came.
-    pub fn body(&self) -> &Bytes {
-        &self.body
+/// The body for an upstream that is to answer as `model`: that name in it, `fallbacks` out of it, the rest as it came.
+/// With nothing to change it is the same allocation. `facts` are those of `body`.
+pub fn for_model(body: &Bytes, facts: &RequestFacts, model: &str) -> Bytes {
+    let mut edits = Vec::with_capacity(2);
+    let quoted;
+    if model != &*facts.model {
+        quoted = serde_json::Value::from(model).to_string();
+        edits.push(Edit {
+            span: facts.model_span.clone(),
+            text: quoted.as_bytes(),
+        });
     }
-
-    /// What it asks for.
-    pub fn facts(&self) -> &ChatFacts {
-        &self.facts
+    if let Some(span) = facts.fallbacks_span.clone() {
+        edits.push(Edit { span, text: b"" });
     }
-
-    /// The body for an upstream that is to answer as `model`: that name in it, `fallbacks` out of it, the rest as it
-    /// came. With nothing to change it is the same allocation.
-    pub fn with_model(&self, model: &str) -> Bytes {
-        let quoted = serde_json::Value::from(model).to_string();
-        let mut edits = Vec::with_capacity(2);
-        if model != self.facts.model {
-            edits.push(Edit {
-                span: self.model.clone(),
-                text: quoted.as_bytes(),
-            });
-        }
-        if let Some(span) = self.fallbacks.clone() {
-            edits.push(Edit { span, text: b"" });
-        }
-        edits.sort_unstable_by_key(|edit| edit.span.start);
-        splice(&self.body, &edits)
-    }
+    edits.sort_unstable_by_key(|edit| edit.span.start);
+    splice(body, &edits)
 }
 
 impl From<JsonError> for RequestError {

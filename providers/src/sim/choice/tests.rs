@@ -46,14 +46,7 @@ fn a_schedule_follows_the_time_and_its_last_phase_holds() {
         { "for_ms": 1, "call": { "status": 200 } },
     ] }));
     let mut cursor = Cursor::default();
-    for (ms, expected) in [
-        (0, 503),
-        (99, 503),
-        (100, 429),
-        (149, 429),
-        (150, 200),
-        (9_999, 200),
-    ] {
+    for (ms, expected) in [(0, 503), (99, 503), (100, 429), (149, 429), (150, 200), (9_999, 200)] {
         let drawn = status(cursor.draw(&script, at(ms), None));
         assert_eq!(drawn, Some(expected), "at {ms}");
     }

@@ -4,10 +4,7 @@ use super::super::headers::RequestHeaders;
 use super::*;
 
 fn journal(records: usize, body_bytes: usize) -> Journal {
-    let limits = JournalLimits {
-        records,
-        body_bytes,
-    };
+    let limits = JournalLimits { records, body_bytes };
     Journal::new(limits, Clock::real())
 }
 
@@ -16,10 +13,7 @@ fn target() -> ModelRef {
 }
 
 fn request(body: &'static str) -> Request {
-    let key = (
-        "authorization".to_owned(),
-        "Bearer sk-secret-key-0042".to_owned(),
-    );
+    let key = ("authorization".to_owned(), "Bearer sk-secret-key-0042".to_owned());
     Request {
         method: "POST".into(),
         path: "/a/v1/chat/completions".into(),
@@ -55,8 +49,7 @@ fn records_are_forgotten_and_counts_are_not() {
 #[test]
 fn bodies_are_bounded_together_and_the_newest_is_kept() {
     let journal = journal(100, 8);
-    let calls =
-        ["12345", "123", "1234", "123456789"].map(|body| begin(&journal, body.len() as u64, body));
+    let calls = ["12345", "123", "1234", "123456789"].map(|body| begin(&journal, body.len() as u64, body));
     assert_eq!(numbers(&journal), [9]);
     drop(calls);
 }
@@ -89,9 +82,7 @@ fn a_dropped_call_counts_as_stopped() {
 fn a_connection_counts_for_the_target_it_asked_last_until_it_is_dropped() {
     let journal = journal(10, 10);
     let other = ModelRef::new("b", "m");
-    let open = |target: &ModelRef| {
-        journal.read(|it| it.tallies().get(target).map_or(0, |it| it.open_connections))
-    };
+    let open = |target: &ModelRef| journal.read(|it| it.tallies().get(target).map_or(0, |it| it.open_connections));
     let mut connection = journal.connection();
     connection.asks(&target());
     assert_eq!((open(&target()), open(&other)), (1, 0));
@@ -106,15 +97,10 @@ fn a_connection_counts_for_the_target_it_asked_last_until_it_is_dropped() {
 fn a_record_prints_without_its_key_and_still_knows_it() {
     let journal = journal(10, 10);
     let call = begin(&journal, 1, "hello");
-    let record = journal
-        .read(|it| it.records().next().cloned())
-        .expect("is there");
+    let record = journal.read(|it| it.records().next().cloned()).expect("is there");
     let json = serde_json::to_string(&record).expect("prints");
     for printed in [json, format!("{record:?} {journal:?}")] {
-        assert!(
-            !printed.contains("secret") && printed.contains("0042"),
-            "{printed}"
-        );
+        assert!(!printed.contains("secret") && printed.contains("0042"), "{printed}");
     }
     let credential = record.credential.expect("came");
     assert!(credential.is("sk-secret-key-0042") && !credential.is("sk-secret-key-0043"));

@@ -26,11 +26,7 @@ struct Client {
 struct Leaving(Pin<Box<dyn Future<Output = ()> + Send>>);
 
 impl AsyncWrite for Client {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        _: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
+    fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let at = (Clock::real().now() - self.started).as_millis();
         self.writes.push((at, Bytes::copy_from_slice(bytes)));
         Poll::Ready(Ok(bytes.len()))
@@ -46,11 +42,7 @@ impl AsyncWrite for Client {
 }
 
 impl AsyncRead for Leaving {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        _: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, _: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         self.0.as_mut().poll(context).map(Ok)
     }
 }
@@ -121,10 +113,7 @@ async fn a_client_that_leaves_is_noticed_in_every_phase() {
         assert_eq!(performance.writes.len(), writes, "left after {leaves_ms}");
         let end = performance.journal.read(|it| it.records().next()?.end);
         let end = end.expect("has ended");
-        assert_eq!(
-            (end.by, end.at),
-            (EndedBy::Peer, Duration::from_millis(leaves_ms))
-        );
+        assert_eq!((end.by, end.at), (EndedBy::Peer, Duration::from_millis(leaves_ms)));
     }
 }
 
@@ -132,11 +121,7 @@ async fn a_client_that_leaves_is_noticed_in_every_phase() {
 async fn a_reset_follows_the_last_write() {
     let performance = perform(json!({ "body": "abc", "then": "reset" }), None).await;
     assert_eq!(performance.played, Played::Reset);
-    let written: u64 = performance
-        .writes
-        .iter()
-        .map(|(_, it)| it.len() as u64)
-        .sum();
+    let written: u64 = performance.writes.iter().map(|(_, it)| it.len() as u64).sum();
     let noted = performance
         .journal
         .read(|it| it.records().next().map(|it| it.bytes_written));

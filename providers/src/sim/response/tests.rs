@@ -41,18 +41,9 @@ fn an_event_stream_under_200_is_one_chunk_a_write() {
     assert!(writes[0].ends_with("transfer-encoding: chunked\r\n\r\n"));
     assert_eq!(
         writes[1..],
-        [
-            "9\r\ndata: 1\n\n\r\n",
-            "",
-            "10\r\n0123456789abcdef\r\n",
-            "0\r\n\r\n"
-        ]
+        ["9\r\ndata: 1\n\n\r\n", "", "10\r\n0123456789abcdef\r\n", "0\r\n\r\n"]
     );
-    let waits: Vec<u128> = response
-        .pieces
-        .iter()
-        .map(|it| it.after.as_millis())
-        .collect();
+    let waits: Vec<u128> = response.pieces.iter().map(|it| it.after.as_millis()).collect();
     assert_eq!(waits, [0, 0, 5, 7, 0]);
 }
 
@@ -77,10 +68,7 @@ fn a_body_that_must_not_end_is_announced_longer_than_it_is() {
 #[test]
 fn a_script_with_framing_headers_frames_for_itself() {
     let lying = response(json!({ "headers": { "Content-Length": "99" }, "body": "abc" }));
-    assert_eq!(
-        writes(&lying),
-        ["HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n", "abc"]
-    );
+    assert_eq!(writes(&lying), ["HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n", "abc"]);
     assert!(!lying.reusable);
     let malformed = response(json!({
         "headers": { "transfer-encoding": "chunked" }, "writes": [[0, { "text": "zz\r\nabc" }]],

@@ -50,8 +50,7 @@ fn a_plan_names_targets_or_the_default() {
 
 #[test]
 fn the_keys_of_a_plan_do_not_print() {
-    let plan =
-        json!({ "a/m": { "calls": [], "credentials": { "sk-secret-1234": { "calls": [] } } } });
+    let plan = json!({ "a/m": { "calls": [], "credentials": { "sk-secret-1234": { "calls": [] } } } });
     let plan: Plan = serde_json::from_value(plan).expect("parses");
     let printed = format!("{plan:?}");
     assert!(!printed.contains("secret") && printed.contains("234"));

@@ -11,11 +11,9 @@ fn stream(frames: Value, then: &str) -> Value {
 
 #[tokio::test]
 async fn status_headers_and_body_arrive_and_are_noted() {
-    let call =
-        json!({ "status": 429, "headers": { "Retry-After": "7" }, "body": { "error": "slow" } });
+    let call = json!({ "status": 429, "headers": { "Retry-After": "7" }, "body": { "error": "slow" } });
     let simulator = simulator(json!({ "a/m1": { "calls": [call] } })).await;
-    let request =
-        ask(&client(), &simulator, &chat("hi", false)).bearer_auth("sk-the-real-key-9999");
+    let request = ask(&client(), &simulator, &chat("hi", false)).bearer_auth("sk-the-real-key-9999");
     let response = request.send().await.expect("is answered");
     assert_eq!(response.status(), 429);
     assert_eq!(response.headers()["retry-after"], "7");
@@ -23,26 +21,15 @@ async fn status_headers_and_body_arrive_and_are_noted() {
 
     let end = ended(&simulator).await;
     let record = last_record(&simulator);
-    assert_eq!(
-        (record.number, record.status, end.by),
-        (1, Some(429), EndedBy::Sim)
-    );
+    assert_eq!((record.number, record.status, end.by), (1, Some(429), EndedBy::Sim));
     assert_eq!(record.body, chat("hi", false).to_string());
-    assert!(
-        record
-            .credential
-            .is_some_and(|it| it.is("sk-the-real-key-9999"))
-    );
+    assert!(record.credential.is_some_and(|it| it.is("sk-the-real-key-9999")));
     assert!(record.started <= end.at);
 }
 
 #[tokio::test]
 async fn a_stream_that_closes_ends_properly() {
-    let simulator = simulator(stream(
-        json!([[0, "data: 1\n\n"], [5, "data: 2\n\n"]]),
-        "close",
-    ))
-    .await;
+    let simulator = simulator(stream(json!([[0, "data: 1\n\n"], [5, "data: 2\n\n"]]), "close")).await;
     let response = ask(&client(), &simulator, &chat("hi", true)).send().await;
     let text = response.expect("is answered").text().await.expect("ends");
     assert_eq!(text, "data: 1\n\ndata: 2\n\n");
@@ -50,17 +37,13 @@ async fn a_stream_that_closes_ends_properly() {
 
 #[tokio::test]
 async fn a_write_may_end_within_a_character() {
-    let writes =
-        json!([[0, { "base64": "w6k=" }], [0, { "base64": "ww==" }], [5, { "base64": "qQ==" }]]);
+    let writes = json!([[0, { "base64": "w6k=" }], [0, { "base64": "ww==" }], [5, { "base64": "qQ==" }]]);
     let call = json!({ "headers": { "content-type": "text/event-stream" }, "writes": writes });
     let simulator = simulator(json!({ "a/m1": { "calls": [call] } })).await;
     let mut raw = raw(&simulator).await;
     read_until(&mut raw, b"\r\n\r\n").await;
     let body = read_until(&mut raw, b"0\r\n\r\n").await;
-    assert_eq!(
-        body,
-        b"2\r\n\xc3\xa9\r\n1\r\n\xc3\r\n1\r\n\xa9\r\n0\r\n\r\n"
-    );
+    assert_eq!(body, b"2\r\n\xc3\xa9\r\n1\r\n\xc3\r\n1\r\n\xa9\r\n0\r\n\r\n");
 }
 
 #[tokio::test]
@@ -117,10 +100,7 @@ async fn a_client_that_leaves_during_the_delay_is_noticed_at_once() {
     for reset in [false, true] {
         let simulator = simulator(plan.clone()).await;
         let raw = raw(&simulator).await;
-        simulator
-            .journal()
-            .wait_until(|it| it.calls(&target()) == 1)
-            .await;
+        simulator.journal().wait_until(|it| it.calls(&target()) == 1).await;
         if reset {
             raw.set_zero_linger().expect("sets");
         }
@@ -128,16 +108,9 @@ async fn a_client_that_leaves_during_the_delay_is_noticed_at_once() {
         drop(raw);
         let end = ended(&simulator).await;
         assert_eq!(end.by, EndedBy::Peer);
-        assert!(
-            end.at - left < Duration::from_millis(100),
-            "{:?}",
-            end.at - left
-        );
+        assert!(end.at - left < Duration::from_millis(100), "{:?}", end.at - left);
         assert_eq!(last_record(&simulator).bytes_written, 0);
-        simulator
-            .journal()
-            .wait_until(|it| it.open_connections() == 0)
-            .await;
+        simulator.journal().wait_until(|it| it.open_connections() == 0).await;
     }
 }
 
@@ -147,20 +120,13 @@ async fn a_proper_end_leaves_the_connection_for_the_next_request() {
     let mut connection = raw(&simulator).await;
     for _ in 0..3 {
         read_until(&mut connection, b"\r\n\r\nx").await;
-        let request =
-            "POST /a/v1/chat/completions HTTP/1.1\r\ncontent-length: 14\r\n\r\n{\"model\":\"m1\"}";
-        connection
-            .write_all(request.as_bytes())
-            .await
-            .expect("sends");
+        let request = "POST /a/v1/chat/completions HTTP/1.1\r\ncontent-length: 14\r\n\r\n{\"model\":\"m1\"}";
+        connection.write_all(request.as_bytes()).await.expect("sends");
     }
     let journal = simulator.journal();
     journal.wait_until(|it| it.calls(&target()) == 4).await;
     assert_eq!(journal.read(|it| it.open_connections()), 1);
-    assert_eq!(
-        journal.read(|it| it.tallies()[&target()].open_connections),
-        1
-    );
+    assert_eq!(journal.read(|it| it.tallies()[&target()].open_connections), 1);
 }
 
 #[tokio::test]
@@ -168,22 +134,14 @@ async fn a_client_that_asks_for_it_is_let_go() {
     let simulator = simulator(json!({ "a/m1": { "calls": [{ "body": "x" }] } })).await;
     let request = ask(&client(), &simulator, &chat("hi", false)).header("connection", "close");
     assert_eq!(request.send().await.expect("is answered").status(), 200);
-    simulator
-        .journal()
-        .wait_until(|it| it.open_connections() == 0)
-        .await;
+    simulator.journal().wait_until(|it| it.open_connections() == 0).await;
 }
 
 #[tokio::test]
 async fn what_is_not_http_is_turned_away() {
     let simulator = simulator(json!({})).await;
-    let mut stream = TcpStream::connect(simulator.shared)
-        .await
-        .expect("connects");
-    stream
-        .write_all(b"\x16\x03\x01 hello\r\n\r\n")
-        .await
-        .expect("sends");
+    let mut stream = TcpStream::connect(simulator.shared).await.expect("connects");
+    stream.write_all(b"\x16\x03\x01 hello\r\n\r\n").await.expect("sends");
     let mut answer = String::new();
     stream.read_to_string(&mut answer).await.expect("reads");
     assert!(answer.starts_with("HTTP/1.1 400 "), "{answer}");

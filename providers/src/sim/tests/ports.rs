@@ -58,10 +58,7 @@ async fn a_connection_kept_alive_does_not_pass_by_a_refusing_port() {
     let simulator = simulator(plan).await;
     let client = client();
     assert_eq!(status(&client, &simulator).await, 200);
-    simulator
-        .journal()
-        .wait_until(|it| it.open_connections() == 0)
-        .await;
+    simulator.journal().wait_until(|it| it.open_connections() == 0).await;
     let refused = ask(&client, &simulator, &chat("hi", false)).send().await;
     assert!(refused.expect_err("is refused").is_connect());
 }

@@ -32,13 +32,7 @@ async fn the_models_of_a_provider_are_listed() {
     let plan = json!({ "a/m1": script, "a/x/y": script, "b/m2": script });
     let simulator = simulator(plan).await;
     let url = format!("{}/models", simulator.base_url("a"));
-    let text = client()
-        .get(url)
-        .send()
-        .await
-        .expect("is answered")
-        .text()
-        .await;
+    let text = client().get(url).send().await.expect("is answered").text().await;
     let models: Value = serde_json::from_str(&text.expect("reads")).expect("is JSON");
     let ids: Vec<&str> = models["data"]
         .as_array()
@@ -87,31 +81,17 @@ async fn many_clients_at_once_each_get_their_own_answer() {
     let simulator = simulator(json!({ "a/m1": { "calls": [{ "answer": answer }] } })).await;
     let client = client();
     let asking = (0..20).map(|number| {
-        let request = ask(
-            &client,
-            &simulator,
-            &chat(&format!("<{number}>"), number % 2 == 0),
-        );
-        async move {
-            (
-                number,
-                request.send().await.expect("is answered").text().await,
-            )
-        }
+        let request = ask(&client, &simulator, &chat(&format!("<{number}>"), number % 2 == 0));
+        async move { (number, request.send().await.expect("is answered").text().await) }
     });
     for (number, text) in futures::future::join_all(asking).await {
         let text = text.expect("reads");
         let said: String = if number % 2 == 0 {
             assert!(text.ends_with("data: [DONE]\n\n"), "{text}");
-            let frames = text
-                .split("\n\n")
-                .filter_map(|it| it.strip_prefix("data: {"));
-            let chunks =
-                frames.map(|it| serde_json::from_str(&format!("{{{it}")).expect("is JSON"));
+            let frames = text.split("\n\n").filter_map(|it| it.strip_prefix("data: {"));
+            let chunks = frames.map(|it| serde_json::from_str(&format!("{{{it}")).expect("is JSON"));
             chunks
-                .filter_map(|it: Value| {
-                    Some(it["choices"][0]["delta"]["content"].as_str()?.to_owned())
-                })
+                .filter_map(|it: Value| Some(it["choices"][0]["delta"]["content"].as_str()?.to_owned()))
                 .collect()
         } else {
             let whole: Value = serde_json::from_str(&text).expect("is JSON");
@@ -146,11 +126,7 @@ async fn a_recording_is_played_frame_by_frame() {
     let head = String::from_utf8(head).expect("is text");
     assert!(head.contains("x-request-id: r1\r\n"), "{head}");
     assert_eq!(head.matches("transfer-encoding").count(), 1);
-    read_until(
-        &mut raw,
-        "a\r\ndata: é\n\n\r\nb\r\ndata: 2\r\n\r\n\r\n".as_bytes(),
-    )
-    .await;
+    read_until(&mut raw, "a\r\ndata: é\n\n\r\nb\r\ndata: 2\r\n\r\n\r\n".as_bytes()).await;
     assert!(raw.read_u8().await.is_err());
 }
 
@@ -163,8 +139,5 @@ async fn a_plan_with_a_recording_that_is_not_there_does_not_start() {
     };
     let plan = serde_json::from_value(plan).expect("parses");
     let refused = Simulator::start(plan, options).await;
-    assert!(matches!(
-        refused,
-        Err(SimError::Recording(RecordingError::Read { .. }))
-    ));
+    assert!(matches!(refused, Err(SimError::Recording(RecordingError::Read { .. }))));
 }

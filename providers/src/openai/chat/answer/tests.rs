@@ -17,9 +17,7 @@ fn assembled(deltas: &[&str], limit: usize) -> Answer {
 fn calls(deltas: &[&str]) -> Vec<(String, String, String)> {
     let answer = assembled(deltas, 10_000);
     let calls = answer.tool_calls.into_iter();
-    calls
-        .map(|call| (call.id, call.name, call.arguments))
-        .collect()
+    calls.map(|call| (call.id, call.name, call.arguments)).collect()
 }
 
 fn call(id: &str, name: &str, arguments: &str) -> (String, String, String) {
@@ -56,10 +54,7 @@ fn interleaved_pieces_go_to_the_call_with_their_index() {
         r#"{"tool_calls":[{"index":1,"function":{"name":"","arguments":"{}"}}]}"#,
         r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"add","arguments":"1}"}}]}"#,
     ];
-    assert_eq!(
-        calls(&deltas),
-        [call("a", "add", "{\"x\":1}"), call("b", "mul", "{}")]
-    );
+    assert_eq!(calls(&deltas), [call("a", "add", "{\"x\":1}"), call("b", "mul", "{}")]);
 }
 
 #[test]
@@ -69,17 +64,9 @@ fn without_an_index_an_id_begins_a_call_and_the_rest_continues_it() {
         r#"{"tool_calls":[{"function":{"arguments":"1}"}}]}"#,
         r#"{"tool_calls":[{"id":"b","function":{"name":"z","arguments":"{}"}}]}"#,
     ];
-    assert_eq!(
-        calls(&deltas),
-        [call("a", "w", "{\"c\":1}"), call("b", "z", "{}")]
-    );
-    let nameless = [
-        r#"{"tool_calls":[{"function":{"name":"f","arguments":{"x":[1]}}},{"function":{"name":"g"}}]}"#,
-    ];
-    assert_eq!(
-        calls(&nameless),
-        [call("", "f", "{\"x\":[1]}"), call("", "g", "")]
-    );
+    assert_eq!(calls(&deltas), [call("a", "w", "{\"c\":1}"), call("b", "z", "{}")]);
+    let nameless = [r#"{"tool_calls":[{"function":{"name":"f","arguments":{"x":[1]}}},{"function":{"name":"g"}}]}"#];
+    assert_eq!(calls(&nameless), [call("", "f", "{\"x\":[1]}"), call("", "g", "")]);
 }
 
 #[test]
@@ -95,19 +82,14 @@ fn a_new_id_with_a_name_begins_a_call_even_under_a_used_index() {
 #[test]
 fn an_answer_over_the_bound_is_marked_as_cut() {
     let answer = assembled(
-        &[
-            r#"{"content":"1234"}"#,
-            r#"{"content":"56"}"#,
-            r#"{"content":"7"}"#,
-        ],
+        &[r#"{"content":"1234"}"#, r#"{"content":"56"}"#, r#"{"content":"7"}"#],
         5,
     );
     assert_eq!((&*answer.text, answer.is_cut), ("1234", true));
 }
 
 fn body(message: &str, finish: &str) -> Answer {
-    let body =
-        format!(r#"{{"choices":[{{"index":0,"message":{message},"finish_reason":{finish}}}]}}"#);
+    let body = format!(r#"{{"choices":[{{"index":0,"message":{message},"finish_reason":{finish}}}]}}"#);
     read(body.as_bytes()).expect("an answer")
 }
 
@@ -130,11 +112,7 @@ fn nothing_with_a_normal_stop_is_empty_and_anything_else_is_not() {
         (r#"{"content":""}"#, "\"content_filter\"", false),
         (r#"{"content":null}"#, "\"tool_calls\"", false),
     ] {
-        assert_eq!(
-            body(message, finish).is_empty(),
-            empty,
-            "{message} {finish}"
-        );
+        assert_eq!(body(message, finish).is_empty(), empty, "{message} {finish}");
     }
     assert!(read(br#"{"choices":[]}"#).expect("an answer").is_empty());
 }
@@ -150,10 +128,7 @@ fn an_error_under_a_good_status_is_read() {
 fn what_is_not_an_answer_is_told_apart() {
     for (body, error) in [
         (" \n", AnswerError::NoBody),
-        (
-            r#"{"choices":[{"message":{"content":"Step on"#,
-            AnswerError::Truncated,
-        ),
+        (r#"{"choices":[{"message":{"content":"Step on"#, AnswerError::Truncated),
         ("<html>", AnswerError::NotJson { at: 0 }),
         ("{\n  this", AnswerError::NotJson { at: 4 }),
         (r#"{"nothing":{}}"#, AnswerError::NotAnAnswer),

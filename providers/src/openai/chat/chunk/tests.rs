@@ -51,11 +51,7 @@ fn role_chunks_and_empty_deltas_carry_nothing() {
 
 #[test]
 fn each_kind_of_delta_is_told_apart() {
-    let (reasoning, content, tool_call) = (
-        (true, false, false),
-        (false, true, false),
-        (false, false, true),
-    );
+    let (reasoning, content, tool_call) = ((true, false, false), (false, true, false), (false, false, true));
     for (json, said) in [
         (r#"{"reasoning_content":"hm"}"#, reasoning),
         (r#"{"reasoning":"hm"}"#, reasoning),
@@ -76,14 +72,8 @@ fn each_kind_of_delta_is_told_apart() {
             r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"f"}}]}"#,
             tool_call,
         ),
-        (
-            r#"{"tool_calls":[{"function":{"arguments":{"x":1}}}]}"#,
-            tool_call,
-        ),
-        (
-            r#"{"function_call":{"name":"f","arguments":""}}"#,
-            tool_call,
-        ),
+        (r#"{"tool_calls":[{"function":{"arguments":{"x":1}}}]}"#, tool_call),
+        (r#"{"function_call":{"name":"f","arguments":""}}"#, tool_call),
     ] {
         assert_eq!(says(json), said, "{json}");
     }
@@ -102,13 +92,9 @@ fn finish_reasons_are_read_from_the_first_choice() {
         let json = format!(r#"{{"choices":[{{"finish_reason":"{reason}","index":0}}]}}"#);
         assert_eq!(delta(&json).finish, Some(finish), "{reason}");
     }
-    let second =
-        delta(r#"{"choices":[{"delta":{"content":"x"},"finish_reason":"stop","index":1}]}"#);
+    let second = delta(r#"{"choices":[{"delta":{"content":"x"},"finish_reason":"stop","index":1}]}"#);
     assert_eq!((second.finish, second.content), (None, true));
-    assert_eq!(
-        (second.choices, second.ended),
-        (second.ended, second.choices)
-    );
+    assert_eq!((second.choices, second.ended), (second.ended, second.choices));
     assert_eq!(second.choices.iter().collect::<Vec<_>>(), [1]);
 }
 

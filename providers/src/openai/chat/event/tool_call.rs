@@ -52,10 +52,7 @@ pub(super) fn old_style<'a>(
     Ok(())
 }
 
-fn function<'a>(
-    cursor: &mut Cursor<'a>,
-    mut piece: ToolCallPiece<'a>,
-) -> Result<ToolCallPiece<'a>, JsonError> {
+fn function<'a>(cursor: &mut Cursor<'a>, mut piece: ToolCallPiece<'a>) -> Result<ToolCallPiece<'a>, JsonError> {
     cursor.object(|cursor, key| {
         match &*key.decode() {
             "name" => piece.name = cursor.text()?.filter(|name| !name.is_empty()),

@@ -6,10 +6,7 @@ use super::Event;
 use crate::json::{Cursor, JsonError};
 
 /// Tells the sink of the tokens that a `usage` reports, unless it is null or empty.
-pub(super) fn usage<'a>(
-    cursor: &mut Cursor<'a>,
-    sink: &mut impl FnMut(Event<'a>),
-) -> Result<(), JsonError> {
+pub(super) fn usage<'a>(cursor: &mut Cursor<'a>, sink: &mut impl FnMut(Event<'a>)) -> Result<(), JsonError> {
     let mut usage = Usage::default();
     let mut any = false;
     cursor.object(|cursor, key| {

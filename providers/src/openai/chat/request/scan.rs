@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::messages::{self, Messages};
-use super::{ChatFacts, ChatRequest, RequestError};
+use understudy_messages::ids::Name;
+use understudy_messages::request::{Messages, RequestFacts};
+
+use super::{RequestError, messages};
 use crate::json::{Cursor, JsonStr, Kind};
 
 /// A request being read: every member that matters, once.
@@ -26,11 +28,7 @@ pub(super) struct Draft<'a> {
 }
 
 impl<'a> Draft<'a> {
-    pub(super) fn member(
-        &mut self,
-        cursor: &mut Cursor<'a>,
-        key: JsonStr<'a>,
-    ) -> Result<(), RequestError> {
+    pub(super) fn member(&mut self, cursor: &mut Cursor<'a>, key: JsonStr<'a>) -> Result<(), RequestError> {
         match &*key.decode() {
             "model" => once(&mut self.model, model(cursor)?, "model"),
             "messages" => once(&mut self.messages, messages::read(cursor)?, "messages"),
@@ -46,11 +44,7 @@ impl<'a> Draft<'a> {
             "n" => once(&mut self.n, cursor.count()?, "n"),
             "tools" => once(&mut self.tools, is_given(cursor)?, "tools"),
             "functions" => once(&mut self.functions, is_given(cursor)?, "functions"),
-            "response_format" => once(
-                &mut self.response_format,
-                is_given(cursor)?,
-                "response_format",
-            ),
+            "response_format" => once(&mut self.response_format, is_given(cursor)?, "response_format"),
             "logprobs" => once(&mut self.logprobs, is_given(cursor)?, "logprobs"),
             "stop" => once(&mut self.stop, is_given(cursor)?, "stop"),
             "fallbacks" => {
@@ -62,38 +56,29 @@ impl<'a> Draft<'a> {
         }
     }
 
-    pub(super) fn finish(self, body: &Bytes) -> Result<ChatRequest, RequestError> {
+    pub(super) fn finish(self, body: &Bytes) -> Result<RequestFacts, RequestError> {
         let (model, span) = self.model.ok_or(RequestError::Missing { key: "model" })?;
-        let messages = self
-            .messages
-            .ok_or(RequestError::Missing { key: "messages" })?;
+        let messages = self.messages.ok_or(RequestError::Missing { key: "messages" })?;
         let (fallbacks, member) = self.fallbacks.unzip();
-        Ok(ChatRequest {
-            body: body.clone(),
-            facts: ChatFacts {
-                model: model.decode().into_owned(),
-                stream: self.stream.unwrap_or(false),
-                include_usage: self.include_usage.unwrap_or(false),
-                choices: self.n.unwrap_or(1).max(1),
-                has_tools: self.tools.unwrap_or(false) || self.functions.unwrap_or(false),
-                has_response_format: self.response_format.unwrap_or(false),
-                has_logprobs: self.logprobs.unwrap_or(false),
-                has_stop: self.stop.unwrap_or(false),
-                fallbacks: fallbacks.flatten(),
-                messages,
-            },
-            model: span,
-            fallbacks: member.map(|member| with_comma(body, member)),
+        Ok(RequestFacts {
+            model: Name::from(&*model.decode()),
+            model_span: span,
+            stream: self.stream.unwrap_or(false),
+            include_usage: self.include_usage.unwrap_or(false),
+            choices: self.n.unwrap_or(1).max(1),
+            has_tools: self.tools.unwrap_or(false) || self.functions.unwrap_or(false),
+            has_response_format: self.response_format.unwrap_or(false),
+            has_logprobs: self.logprobs.unwrap_or(false),
+            has_stop: self.stop.unwrap_or(false),
+            fallbacks: fallbacks.flatten(),
+            fallbacks_span: member.map(|member| with_comma(body, member)),
+            messages,
         })
     }
 }
 
 /// Fills a slot that must still be empty.
-pub(super) fn once<T>(
-    slot: &mut Option<T>,
-    value: T,
-    key: &'static str,
-) -> Result<(), RequestError> {
+pub(super) fn once<T>(slot: &mut Option<T>, value: T, key: &'static str) -> Result<(), RequestError> {
     match slot.replace(value) {
         None => Ok(()),
         Some(_) => Err(RequestError::Duplicate { key }),

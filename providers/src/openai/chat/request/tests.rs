@@ -1,13 +1,42 @@
-use super::messages::Role;
-use super::*;
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
+use understudy_messages::request::Role;
+
+use super::*;
+
+/// A body and what was found in it.
+struct ChatRequest {
+    body: Bytes,
+    facts: RequestFacts,
+}
+
+impl ChatRequest {
+    fn scan(body: &Bytes) -> Result<Self, RequestError> {
+        let facts = super::scan(body)?;
+        Ok(Self {
+            body: body.clone(),
+            facts,
+        })
+    }
+
+    fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    fn facts(&self) -> &RequestFacts {
+        &self.facts
+    }
+
+    fn with_model(&self, model: &str) -> Bytes {
+        for_model(&self.body, &self.facts, model)
+    }
+}
 
 fn scan(body: &str) -> Result<ChatRequest, RequestError> {
     ChatRequest::scan(&Bytes::copy_from_slice(body.as_bytes()))
 }
 
-fn facts(body: &str) -> ChatFacts {
+fn facts(body: &str) -> RequestFacts {
     scan(body).expect("a good request").facts().clone()
 }
 
@@ -16,15 +45,10 @@ const SMALL: &str = r#"{"model":"a/b","messages":[{"role":"user","content":"hi"}
 #[test]
 fn a_small_request_is_read() {
     let facts = facts(SMALL);
-    assert_eq!(
-        (&*facts.model, facts.stream, facts.choices),
-        ("a/b", false, 1)
-    );
+    assert_eq!((&*facts.model, facts.stream, facts.choices), ("a/b", false, 1));
     assert_eq!((facts.messages.count, facts.messages.text_bytes), (1, 2));
     assert_eq!(facts.fallbacks, None);
-    assert!(
-        !facts.has_tools && !facts.has_stop && !facts.has_logprobs && !facts.has_response_format
-    );
+    assert!(!facts.has_tools && !facts.has_stop && !facts.has_logprobs && !facts.has_response_format);
 }
 
 #[test]
@@ -36,22 +60,16 @@ fn what_the_turn_depends_on_is_seen() {
     assert!(facts.stream && facts.include_usage && facts.has_tools && facts.has_stop);
     assert!(facts.has_logprobs && facts.has_response_format);
     assert_eq!(facts.choices, 2);
-    assert_eq!(
-        facts.fallbacks,
-        Some(vec!["b".to_owned(), "c/d".to_owned()])
-    );
+    assert_eq!(facts.fallbacks, Some(vec!["b".to_owned(), "c/d".to_owned()]));
 }
 
 #[test]
 fn only_the_model_changes() {
     let body = "{ \"temperature\": 1e2,\t\"z\":1.0 , \"model\" : \"old\\u002fone\",\r\n \"messages\":[{\"content\":\"\\u00fc\"}],\"a\":0.10}";
     let request = scan(body).expect("good");
-    assert_eq!(request.facts().model, "old/one");
+    assert_eq!(&*request.facts().model, "old/one");
     let changed = request.with_model("new \"one\"");
-    assert_eq!(
-        changed,
-        body.replace(r#""old\u002fone""#, r#""new \"one\"""#)
-    );
+    assert_eq!(changed, body.replace(r#""old\u002fone""#, r#""new \"one\"""#));
 }
 
 #[test]
@@ -92,14 +110,8 @@ fn places_for_text_are_known() {
     assert_eq!(messages.text_bytes, "sonetwölatenewt".len());
     assert_eq!(messages.first, at(body, "{\"role\":\"system\""));
     let developer = r#"{"role":"developer"}"#;
-    assert_eq!(
-        messages.leading_system_end,
-        Some(at(body, developer) + developer.len())
-    );
-    assert_eq!(
-        &body[messages.newest_user_content.expect("a user")],
-        "\"new\""
-    );
+    assert_eq!(messages.leading_system_end, Some(at(body, developer) + developer.len()));
+    assert_eq!(&body[messages.newest_user_content.expect("a user")], "\"new\"");
     assert_eq!(facts(SMALL).messages.leading_system_end, None);
 }
 
@@ -109,27 +121,12 @@ fn a_body_that_is_no_request_is_refused_with_its_fault() {
     let at = r#"{"x":"#.len() + MAX_DEPTH - 1;
     let cases = [
         ("", RequestError::NotJson { at: 0 }),
-        (
-            r#"{"model":"a","messages":[{}]"#,
-            RequestError::NotJson { at: 28 },
-        ),
-        (
-            r#"{"model":"a","messages":[{}]}}"#,
-            RequestError::NotJson { at: 29 },
-        ),
+        (r#"{"model":"a","messages":[{}]"#, RequestError::NotJson { at: 28 }),
+        (r#"{"model":"a","messages":[{}]}}"#, RequestError::NotJson { at: 29 }),
         ("[]", RequestError::NotAnObject),
-        (
-            r#"{"messages":[{}]}"#,
-            RequestError::Missing { key: "model" },
-        ),
-        (
-            r#"{"model":"","messages":[{}]}"#,
-            RequestError::Empty { key: "model" },
-        ),
-        (
-            r#"{"model":"a"}"#,
-            RequestError::Missing { key: "messages" },
-        ),
+        (r#"{"messages":[{}]}"#, RequestError::Missing { key: "model" }),
+        (r#"{"model":"","messages":[{}]}"#, RequestError::Empty { key: "model" }),
+        (r#"{"model":"a"}"#, RequestError::Missing { key: "messages" }),
         (
             r#"{"model":"a","messages":[]}"#,
             RequestError::Empty { key: "messages" },
@@ -164,18 +161,9 @@ fn a_member_of_the_wrong_type_is_named_with_the_right_one() {
 fn a_key_that_is_read_may_not_come_twice_however_it_is_spelt() {
     let bodies = [
         (r#"{"model":"a","mod\u0065l":"b","messages":[{}]}"#, "model"),
-        (
-            r#"{"model":"a","messages":[{}],"messages":[{}]}"#,
-            "messages",
-        ),
-        (
-            r#"{"model":"a","messages":[{}],"stream":null,"stream":true}"#,
-            "stream",
-        ),
-        (
-            r#"{"model":"a","messages":[{"role":"user","role":"system"}]}"#,
-            "role",
-        ),
+        (r#"{"model":"a","messages":[{}],"messages":[{}]}"#, "messages"),
+        (r#"{"model":"a","messages":[{}],"stream":null,"stream":true}"#, "stream"),
+        (r#"{"model":"a","messages":[{"role":"user","role":"system"}]}"#, "role"),
         (
             r#"{"model":"a","messages":[{}],"fallbacks":[],"fallbacks":["x"]}"#,
             "fallbacks",
@@ -186,11 +174,7 @@ fn a_key_that_is_read_may_not_come_twice_however_it_is_spelt() {
         ),
     ];
     for (body, key) in bodies {
-        assert_eq!(
-            scan(body).expect_err(body),
-            RequestError::Duplicate { key },
-            "{body}"
-        );
+        assert_eq!(scan(body).expect_err(body), RequestError::Duplicate { key }, "{body}");
     }
     assert!(scan(r#"{"model":"a","x":1,"x":2,"messages":[{}]}"#).is_ok());
 }
@@ -222,17 +206,14 @@ fn text_of(message: &Value) -> usize {
 fn message() -> impl Strategy<Value = Value> {
     let content = prop_oneof![
         any::<String>().prop_map(Value::from),
-        any::<String>()
-            .prop_map(|text| json!([{"type": "text", "text": text}, {"type": "image_url"}])),
+        any::<String>().prop_map(|text| json!([{"type": "text", "text": text}, {"type": "image_url"}])),
     ];
     (
         prop_oneof![Just("system"), Just("user"), Just("assistant")],
         content,
         any_json(),
     )
-        .prop_map(
-            |(role, content, extra)| json!({"role": role, "content": content, "extra": extra}),
-        )
+        .prop_map(|(role, content, extra)| json!({"role": role, "content": content, "extra": extra}))
 }
 
 proptest! {
