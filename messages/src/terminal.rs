@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::failure::{ErrorCode, Failure, ProviderWords, Reason};
+use crate::failure::{Failure, ProviderWords, Reason};
 use crate::ids::ModelRef;
 
 /// Why one candidate did not answer.
@@ -73,13 +73,10 @@ impl Terminal {
 pub fn conclude(tried: &[Tried<'_>], soonest: Option<Duration>) -> Terminal {
     let cause = cause(tried);
     let face = cause.map_or(MIXED, face);
-    let last = tried.last().and_then(|tried| match tried.outcome {
-        Outcome::Failed(failure) => Some(failure),
-        Outcome::Resting(_) => None,
-    });
-    let last = last.filter(|_| cause.is_some_and(is_the_clients));
-    let own_code = last
-        .filter(|_| cause == Some(Reason::Format))
+    let at_fault = cause.is_some_and(is_the_clients);
+    let refusal = tried.last().filter(|_| at_fault).and_then(refusal);
+    let own_code = refusal
+        .filter(|failure| failure.reason == Reason::Format)
         .and_then(|failure| failure.code.as_ref());
     Terminal {
         cause,
@@ -89,15 +86,25 @@ pub fn conclude(tried: &[Tried<'_>], soonest: Option<Duration>) -> Terminal {
             face.status
         },
         kind: face.kind,
-        code: own_code.map_or(Cow::Borrowed(face.code), |code: &ErrorCode| {
-            code.as_str().to_owned().into()
-        }),
+        code: own_code.map_or(face.code.into(), |code| code.as_str().to_owned().into()),
         sentence: sentence(tried, cause, soonest),
-        words: last.and_then(|failure| failure.words.clone()),
-        retry_after: soonest
-            .filter(|_| !cause.is_some_and(is_the_clients))
-            .map(whole_seconds),
+        words: refusal
+            .filter(|failure| speaks_for(failure, tried))
+            .and_then(|failure| failure.words.clone()),
+        retry_after: soonest.filter(|_| !at_fault).map(whole_seconds),
     }
+}
+
+fn refusal<'a>(tried: &Tried<'a>) -> Option<&'a Failure> {
+    match tried.outcome {
+        Outcome::Failed(failure) => Some(failure),
+        Outcome::Resting(_) => None,
+    }
+}
+
+/// Of several models that are not served, the words about the last one would mislead.
+fn speaks_for(failure: &Failure, tried: &[Tried<'_>]) -> bool {
+    failure.reason != Reason::ModelNotFound || distinct(tried).len() == 1
 }
 
 /// How an error looks in the client's protocol.

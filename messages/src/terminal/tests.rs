@@ -162,6 +162,16 @@ fn a_refused_request_keeps_the_providers_code_and_words() {
 }
 
 #[test]
+fn words_about_one_missing_model_do_not_speak_for_several() {
+    let mut failure = Failure::observed(Reason::ModelNotFound, Cut::Answered);
+    failure.words = Some(ProviderWords::new("did you mean m2?"));
+    let missing = Outcome::Failed(&failure);
+    assert_eq!(end(&[missing], None).client_message(), "did you mean m2?");
+    let several = end(&[missing, missing], None);
+    assert_eq!(several.client_message(), several.sentence);
+}
+
+#[test]
 fn an_overflow_has_the_code_that_clients_look_for() {
     let mut failure = Failure::observed(Reason::ContextOverflow, Cut::Answered);
     failure.code = ErrorCode::new("invalid_request_error");
