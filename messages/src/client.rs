@@ -11,8 +11,8 @@ use bytes::Bytes;
 use tokio::sync::mpsc;
 
 use crate::answer::Progress;
-use crate::ending::TurnFailure;
 use crate::ids::ModelRef;
+use crate::terminal::TurnFailure;
 
 /// How many frames may wait for a slow client.
 pub const CLIENT_FRAMES: usize = 16;

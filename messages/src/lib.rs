@@ -19,7 +19,6 @@ pub mod answer;
 pub mod cancel;
 pub mod client;
 pub mod clock;
-pub mod ending;
 pub mod events;
 pub mod failure;
 pub mod ids;

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::failure::{ErrorCode, Failure, ProviderWords, Reason};
+use crate::failure::{CancelCause, Failure, ProviderWords, Reason};
 use crate::ids::ModelRef;
 
 /// Why one candidate did not answer.
@@ -36,10 +36,12 @@ pub struct Tried<'a> {
     pub outcome: Outcome<'a>,
 }
 
-/// The end of a turn that no model answered, in terms of the client's protocol.
+/// A turn that ended without a whole answer, as its client is told. The HTTP side renders it in the client's format.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Terminal {
-    /// The one cause; `None` when there were several.
+pub struct TurnFailure {
+    /// Who ended the turn without an answer.
+    pub source: Source,
+    /// The one cause; `None` when there were several, or when it is not a provider's.
     pub cause: Option<Reason>,
     /// The HTTP status.
     pub status: u16,
@@ -53,12 +55,68 @@ pub struct Terminal {
     pub words: Option<ProviderWords>,
     /// When it is worth coming back, in whole seconds, at least 1.
     pub retry_after: Option<u64>,
+    /// The number of upstream calls made.
+    pub attempts: u32,
 }
 
-impl Terminal {
-    /// What `error.reason` says: the cause, or `mixed`.
-    pub fn reason_label(&self) -> &'static str {
-        self.cause.map_or("mixed", Reason::as_label)
+/// Who ended a turn without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// The chain was walked to its end: a client's own retry would only walk it again.
+    Chain,
+    /// It was ended from outside.
+    Cancelled(CancelCause),
+    /// The gateway took no turn, or lost it.
+    Gateway,
+}
+
+impl TurnFailure {
+    /// The gateway's own refusal. A `429` or `503` is worth another try after a second.
+    pub fn ours(status: u16, code: &'static str, sentence: &str) -> Self {
+        Self {
+            source: Source::Gateway,
+            cause: None,
+            status,
+            kind: kind_of(status),
+            code: code.into(),
+            sentence: sentence.to_owned(),
+            words: None,
+            retry_after: matches!(status, 429 | 503).then_some(1),
+            attempts: 0,
+        }
+    }
+
+    /// A turn that was ended from outside after `attempts` upstream calls.
+    pub fn cancelled(cause: CancelCause, attempts: usize) -> Self {
+        let (status, code, sentence) = match cause {
+            CancelCause::Client => (
+                499,
+                "client_closed_request",
+                "The client left before the answer was whole.",
+            ),
+            CancelCause::CallerDeadline => (
+                504,
+                "timeout",
+                "The caller's deadline passed before the answer was whole.",
+            ),
+            CancelCause::RunBudget => (504, "timeout", "The turn used up the time that any turn may take."),
+            CancelCause::Shutdown => (503, "shutting_down", "The gateway is shutting down."),
+        };
+        Self {
+            source: Source::Cancelled(cause),
+            cause: (status == 504).then_some(Reason::Timeout),
+            attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
+            ..Self::ours(status, code, sentence)
+        }
+    }
+
+    /// What `error.reason` says: the cause, or `mixed`; nothing where no provider is the cause.
+    pub fn reason_label(&self) -> Option<&'static str> {
+        match (self.cause, self.source) {
+            (Some(cause), _) => Some(cause.as_label()),
+            (None, Source::Chain) => Some("mixed"),
+            (None, Source::Cancelled(_) | Source::Gateway) => None,
+        }
     }
 
     /// The text of the client's error body: the provider's words where there are any, else our sentence.
@@ -67,19 +125,28 @@ impl Terminal {
     }
 }
 
+const fn kind_of(status: u16) -> &'static str {
+    match status {
+        401 => "authentication_error",
+        429 => "rate_limit_error",
+        400..=499 => "invalid_request_error",
+        504 => "timeout_error",
+        _ => "server_error",
+    }
+}
+
 /// What to tell the client after `tried`, in order; `soonest` is when the first window ends, if that is known.
-pub fn conclude(tried: &[Tried<'_>], soonest: Option<Duration>) -> Terminal {
+pub fn conclude(tried: &[Tried<'_>], soonest: Option<Duration>) -> TurnFailure {
     let cause = cause(tried);
     let face = cause.map_or(MIXED, face);
-    let last = tried.last().and_then(|tried| match tried.outcome {
-        Outcome::Failed(failure) => Some(failure),
-        Outcome::Resting(_) => None,
-    });
-    let last = last.filter(|_| cause.is_some_and(is_the_clients));
-    let own_code = last
-        .filter(|_| cause == Some(Reason::Format))
+    let at_fault = cause.is_some_and(is_the_clients);
+    let asked = tried.iter().filter_map(refusal).count();
+    let refusal = tried.last().filter(|_| at_fault).and_then(refusal);
+    let own_code = refusal
+        .filter(|failure| failure.reason == Reason::Format)
         .and_then(|failure| failure.code.as_ref());
-    Terminal {
+    TurnFailure {
+        source: Source::Chain,
         cause,
         status: if is_untouched(tried) {
             untouched_status(cause)
@@ -87,15 +154,26 @@ pub fn conclude(tried: &[Tried<'_>], soonest: Option<Duration>) -> Terminal {
             face.status
         },
         kind: face.kind,
-        code: own_code.map_or(Cow::Borrowed(face.code), |code: &ErrorCode| {
-            code.as_str().to_owned().into()
-        }),
+        code: own_code.map_or(face.code.into(), |code| code.as_str().to_owned().into()),
         sentence: sentence(tried, cause, soonest),
-        words: last.and_then(|failure| failure.words.clone()),
-        retry_after: soonest
-            .filter(|_| !cause.is_some_and(is_the_clients))
-            .map(whole_seconds),
+        words: refusal
+            .filter(|failure| speaks_for(failure, tried))
+            .and_then(|failure| failure.words.clone()),
+        retry_after: soonest.filter(|_| !at_fault).map(whole_seconds),
+        attempts: u32::try_from(asked).unwrap_or(u32::MAX),
     }
+}
+
+fn refusal<'a>(tried: &Tried<'a>) -> Option<&'a Failure> {
+    match tried.outcome {
+        Outcome::Failed(failure) => Some(failure),
+        Outcome::Resting(_) => None,
+    }
+}
+
+/// Of several models that are not served, the words about the last one would mislead.
+fn speaks_for(failure: &Failure, tried: &[Tried<'_>]) -> bool {
+    failure.reason != Reason::ModelNotFound || distinct(tried).len() == 1
 }
 
 /// How an error looks in the client's protocol.

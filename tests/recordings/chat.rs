@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use understudy_providers::openai::chat::answer;
-use understudy_providers::openai::chat::request::ChatRequest;
+use understudy_providers::openai::chat::request;
 
 use crate::normalized::{compare, normalized};
 use crate::recording::Recording;
@@ -12,7 +12,7 @@ const ROUNDS: u64 = 8;
 
 /// Checks one recording; the difference if there is one.
 pub(crate) fn check(recording: &Recording, seed: u64) -> Result<(), String> {
-    request(&recording.request.body)?;
+    reads_the_request(&recording.request.body)?;
     let body = recording.response.bytes();
     if !recording.response.is_stream() {
         return whole(recording, &body, seed);
@@ -33,13 +33,12 @@ pub(crate) fn check(recording: &Recording, seed: u64) -> Result<(), String> {
     Ok(())
 }
 
-fn request(body: &Value) -> Result<(), String> {
+fn reads_the_request(body: &Value) -> Result<(), String> {
     if !body.is_object() {
         return Ok(());
     }
-    let request = ChatRequest::scan(&body.to_string().into()).map_err(|error| error.to_string())?;
-    let facts = request.facts();
-    let read = json!([facts.model, facts.stream, facts.messages.count]);
+    let facts = request::scan(&body.to_string().into()).map_err(|error| error.to_string())?;
+    let read = json!([&*facts.model, facts.stream, facts.messages.count]);
     let count = body["messages"].as_array().map_or(0, Vec::len);
     let expected = json!([body["model"], body["stream"].as_bool().unwrap_or(false), count]);
     if read == expected {

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use understudy_messages::client::ClientFrame;
 use understudy_messages::clock::Instant;
-use understudy_messages::ending::TurnFailure;
 use understudy_messages::events::{Event, FailoverDecided};
 use understudy_messages::failure::{Cut, Failure, Reason};
 use understudy_messages::ids::ModelRef;
 use understudy_messages::provider::{Answered, Attempt, AttemptError, Perform};
 use understudy_messages::session::{PreparePrompt, Prompt};
+use understudy_messages::terminal::{Outcome, Tried, TurnFailure, conclude};
 use understudy_messages::turn::{
     AttemptOutcome, AttemptRecord, Candidate, Cast, Performance, TurnContext, TurnOutcome,
 };
@@ -29,6 +29,7 @@ pub(super) struct Conductor {
     context: ProviderContext,
     position: usize,
     attempts: Vec<AttemptRecord>,
+    failures: Vec<(ModelRef, Failure)>,
     first_failure: Option<(Instant, Reason)>,
     upstream: Duration,
 }
@@ -41,6 +42,7 @@ impl Conductor {
             context,
             position: 0,
             attempts: Vec::new(),
+            failures: Vec::new(),
             first_failure: None,
             upstream: Duration::ZERO,
         }
@@ -129,6 +131,7 @@ impl Conductor {
     fn decide(&mut self, from: &ModelRef, failure: &Failure) -> Step {
         let failed = (self.context.clock.now(), failure.reason);
         self.first_failure.get_or_insert(failed);
+        self.failures.push((from.clone(), failure.clone()));
         let step = next_step(
             failure,
             &Situation {
@@ -199,8 +202,7 @@ impl Conductor {
     async fn cancelled(self) -> Performance {
         use understudy_messages::failure::CancelCause;
         let cause = self.turn.cancel.cause().unwrap_or(CancelCause::Client);
-        let mut failure = TurnFailure::cancelled(cause);
-        failure.attempts = u32::try_from(self.attempts.len()).unwrap_or(u32::MAX);
+        let failure = TurnFailure::cancelled(cause, self.attempts.len());
         if cause != CancelCause::Client {
             self.tell(ClientFrame::Failed(failure)).await;
         }
@@ -218,8 +220,16 @@ impl Conductor {
     }
 
     async fn surface(self, failure: &Failure) -> Performance {
-        let ending = TurnFailure::exhausted(&self.attempts, failure);
-        let reason = ending.reason.unwrap_or(failure.reason);
+        let tried: Vec<Tried<'_>> = self
+            .failures
+            .iter()
+            .map(|(model, failure)| Tried {
+                model,
+                outcome: Outcome::Failed(failure),
+            })
+            .collect();
+        let ending = conclude(&tried, None);
+        let reason = ending.cause.unwrap_or(failure.reason);
         self.tell(ClientFrame::Failed(ending)).await;
         self.stream_ended(match failure.cut {
             Cut::IdleLimit | Cut::FirstContentLimit | Cut::WholeLimit => StreamEnd::IdleTimeout,

@@ -6,7 +6,6 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use understudy_messages::client::ClientFrame;
 use understudy_messages::clock::Instant;
-use understudy_messages::ending::TurnFailure;
 use understudy_messages::events::{Event, TurnEnded};
 use understudy_messages::failure::{CancelCause, Reason};
 use understudy_messages::ids::ModelRef;
@@ -15,6 +14,7 @@ use understudy_messages::provider::Perform;
 use understudy_messages::registry::AdmitError;
 use understudy_messages::session::RunTurn;
 use understudy_messages::settings::AgentSettings;
+use understudy_messages::terminal::TurnFailure;
 use understudy_messages::turn::{Cast, Performance, TurnContext, TurnOutcome};
 
 use super::SessionContext;
@@ -258,7 +258,7 @@ impl Refusal {
     fn failure(&self) -> TurnFailure {
         let ours = TurnFailure::ours;
         match self {
-            Self::Cancelled(cause) => TurnFailure::cancelled(*cause),
+            Self::Cancelled(cause) => TurnFailure::cancelled(*cause, 0),
             Self::SessionBusy => ours(429, "session_busy", "Another turn of this session is still running."),
             Self::Admission(AdmitError::Starting) => ours(503, "starting", "The gateway is starting."),
             Self::Admission(AdmitError::ShuttingDown) => ours(503, "shutting_down", "The gateway is shutting down."),

@@ -42,10 +42,14 @@ pub(super) async fn run(args: Args, json: bool) -> anyhow::Result<Exit> {
     let app = App::start(source.config, AppOptions::default()).await?;
     announce(&app, &source.origin, json);
     stop_asked().await?;
-    tokio::select! {
-        () = app.stop(DRAIN) => Ok(Exit::Fine),
-        again = stop_asked() => again.map(|()| Exit::Finding),
+    let exit = tokio::select! {
+        () = app.stop(DRAIN) => Exit::Fine,
+        again = stop_asked() => again.map(|()| Exit::Finding)?,
+    };
+    if let Some(simulator) = source.simulator {
+        simulator.stop().await;
     }
+    Ok(exit)
 }
 
 async fn find(named: Option<&Path>) -> anyhow::Result<Source> {

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use anyhow::Context;
 use serde_json::json;
 use understudy_messages::clock::Clock;
-use understudy_providers::sim::{Plan, SimOptions, Simulator};
+use understudy_providers::sim::script::Plan;
+use understudy_providers::sim::{SimOptions, Simulator};
 
 use super::{Exit, output};
 

@@ -7,7 +7,7 @@ use futures::stream;
 use tokio::sync::mpsc;
 use understudy_messages::cancel::CancelOnDrop;
 use understudy_messages::client::{AnswerHead, ClientFrame};
-use understudy_messages::ending::TurnFailure;
+use understudy_messages::terminal::TurnFailure;
 
 use super::{error, headers};
 

@@ -11,10 +11,10 @@ use bytes::Bytes;
 use understudy_messages::cancel::TurnCancel;
 use understudy_messages::client::ClientChannel;
 use understudy_messages::clock::Instant;
-use understudy_messages::ending::TurnFailure;
 use understudy_messages::failure::CancelCause;
 use understudy_messages::ids::{Name, SessionKey, ShardIndex, TurnId};
 use understudy_messages::session::{RunTurn, RunTurnError};
+use understudy_messages::terminal::TurnFailure;
 use understudy_messages::turn::TurnRequest;
 use understudy_providers::openai::chat;
 

@@ -13,8 +13,8 @@ use secrecy::{ExposeSecret, SecretString};
 use subtle::ConstantTimeEq;
 use understudy_actors::telemetry::Route;
 use understudy_messages::clock::Instant;
-use understudy_messages::ending::TurnFailure;
 use understudy_messages::ids::{Name, TurnId};
+use understudy_messages::terminal::TurnFailure;
 
 use super::error;
 use crate::app::Shared;

@@ -4,7 +4,7 @@ use actix_web::HttpResponse;
 use actix_web::http::StatusCode;
 use actix_web::http::header::{self, HeaderName};
 use serde::Serialize;
-use understudy_messages::ending::TurnFailure;
+use understudy_messages::terminal::{Source, TurnFailure};
 
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-understudy-attempts");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
@@ -27,14 +27,13 @@ struct Detail<'a> {
 
 /// The failure as a JSON body.
 pub(super) fn body(failure: &TurnFailure, param: Option<&str>) -> Vec<u8> {
-    let words = failure.words.as_ref().map(|words| words.reveal());
     let body = Body {
         error: Detail {
-            message: words.unwrap_or(&failure.message),
-            kind: kind(failure.status),
+            message: failure.client_message(),
+            kind: failure.kind,
             param,
             code: &failure.code,
-            reason: failure.reason.map(|reason| reason.as_label()),
+            reason: failure.reason_label(),
         },
     };
     serde_json::to_vec(&body).unwrap_or_default()
@@ -45,13 +44,15 @@ pub(super) fn respond(failure: &TurnFailure, param: Option<&str>) -> HttpRespons
     let status = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = HttpResponse::build(status);
     response.insert_header((header::CONTENT_TYPE, "application/json"));
-    if let Some(after) = failure.retry_after {
-        let seconds = after.as_secs() + u64::from(after.subsec_nanos() > 0);
-        response.insert_header((header::RETRY_AFTER, seconds.max(1)));
+    if let Some(seconds) = failure.retry_after {
+        response.insert_header((header::RETRY_AFTER, seconds));
     }
-    if failure.attempts > 0 || failure.reason.is_some() {
-        response.insert_header((ATTEMPTS, failure.attempts));
-        response.insert_header((SHOULD_RETRY, "false"));
+    match failure.source {
+        Source::Chain | Source::Cancelled(_) => {
+            response.insert_header((ATTEMPTS, failure.attempts));
+            response.insert_header((SHOULD_RETRY, "false"));
+        }
+        Source::Gateway => {}
     }
     response.body(body(failure, param))
 }
@@ -62,30 +63,28 @@ pub(super) async fn not_found() -> HttpResponse {
     respond(&TurnFailure::ours(404, "not_found", hint), None)
 }
 
-fn kind(status: u16) -> &'static str {
-    match status {
-        401 => "authentication_error",
-        403 => "permission_error",
-        429 => "rate_limit_error",
-        400..=499 => "invalid_request_error",
-        503 => "service_unavailable_error",
-        504 => "timeout_error",
-        _ => "server_error",
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use understudy_messages::failure::CancelCause;
 
     use super::*;
 
     #[test]
-    fn a_wait_is_rounded_up_to_whole_seconds_and_never_zero() {
-        let mut failure = TurnFailure::ours(429, "rate_limit", "later");
-        failure.retry_after = Some(Duration::from_millis(1200));
-        assert_eq!(respond(&failure, None).headers().get("retry-after").expect("set"), "2");
-        failure.retry_after = Some(Duration::ZERO);
-        assert_eq!(respond(&failure, None).headers().get("retry-after").expect("set"), "1");
+    fn an_sdk_does_not_retry_what_the_chain_has_tried() {
+        let exhausted = TurnFailure {
+            source: Source::Chain,
+            ..TurnFailure::ours(502, "upstream_error", "broken")
+        };
+        for failure in [exhausted, TurnFailure::cancelled(CancelCause::CallerDeadline, 2)] {
+            assert_eq!(
+                respond(&failure, None).headers().get("x-should-retry").expect("set"),
+                "false"
+            );
+        }
+        let busy = TurnFailure::ours(503, "gateway_busy", "busy");
+        assert!(
+            respond(&busy, None).headers().get("x-should-retry").is_none(),
+            "a busy gateway may be asked again"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use actix_web::{HttpResponse, web};
 use serde::Serialize;
-use understudy_messages::ending::TurnFailure;
+use understudy_messages::terminal::TurnFailure;
 
 use super::error;
 use crate::app::Shared;

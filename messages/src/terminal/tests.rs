@@ -1,11 +1,11 @@
 use std::time::Duration;
 
-use super::{Outcome, Terminal, Tried, conclude};
+use super::{Outcome, Tried, TurnFailure, conclude};
 use crate::failure::{Cut, ErrorCode, Failure, ProviderWords, Reason};
 use crate::ids::ModelRef;
 
 /// The end after one model for each reason: `a/m0`, `b/m1` and so on, all of them asked.
-fn failed(reasons: &[Reason], soonest: Option<u64>) -> Terminal {
+fn failed(reasons: &[Reason], soonest: Option<u64>) -> TurnFailure {
     let failures: Vec<Failure> = reasons
         .iter()
         .map(|reason| Failure::observed(*reason, Cut::Answered))
@@ -14,12 +14,12 @@ fn failed(reasons: &[Reason], soonest: Option<u64>) -> Terminal {
     end(&outcomes, soonest)
 }
 
-fn resting(reasons: &[Reason], soonest: Option<u64>) -> Terminal {
+fn resting(reasons: &[Reason], soonest: Option<u64>) -> TurnFailure {
     let outcomes: Vec<Outcome<'_>> = reasons.iter().copied().map(Outcome::Resting).collect();
     end(&outcomes, soonest)
 }
 
-fn end(outcomes: &[Outcome<'_>], soonest_ms: Option<u64>) -> Terminal {
+fn end(outcomes: &[Outcome<'_>], soonest_ms: Option<u64>) -> TurnFailure {
     let models: Vec<ModelRef> = (0..outcomes.len())
         .map(|at| ModelRef::new(format!("p{at}"), format!("m{at}")))
         .collect();
@@ -57,7 +57,7 @@ fn one_cause_has_its_own_status() {
         for chain in [&[reason][..], &[reason, reason]] {
             let terminal = failed(chain, None);
             assert_eq!((terminal.cause, terminal.status), (Some(reason), status));
-            assert_eq!(terminal.reason_label(), reason.as_label());
+            assert_eq!(terminal.reason_label(), Some(reason.as_label()));
             assert!(!terminal.sentence.is_empty());
         }
     }
@@ -68,7 +68,7 @@ fn several_causes_are_mixed_and_listed() {
     let terminal = failed(&[Reason::Timeout, Reason::Auth], None);
     assert_eq!(
         (terminal.cause, terminal.status, terminal.reason_label()),
-        (None, 503, "mixed")
+        (None, 503, Some("mixed"))
     );
     assert_eq!(
         terminal.sentence,
@@ -149,6 +149,16 @@ fn a_refused_request_keeps_the_providers_code_and_words() {
     assert_eq!(terminal.code, "content_filter");
     assert_eq!(terminal.client_message(), "the prompt was filtered");
     assert!(!format!("{terminal:?}").contains("filtered"));
+}
+
+#[test]
+fn words_about_one_missing_model_do_not_speak_for_several() {
+    let mut failure = Failure::observed(Reason::ModelNotFound, Cut::Answered);
+    failure.words = Some(ProviderWords::new("did you mean m2?"));
+    let missing = Outcome::Failed(&failure);
+    assert_eq!(end(&[missing], None).client_message(), "did you mean m2?");
+    let several = end(&[missing, missing], None);
+    assert_eq!(several.client_message(), several.sentence);
 }
 
 #[test]

@@ -55,7 +55,7 @@ const DECISIVE: &[(&str, Outcome)] = &[
     ("throttling_allocation_quota", LikeStatus(429)),
     ("service_quota_exceeded_exception", LikeStatus(429)),
     ("overloaded", Outcome::of(Overloaded)),
-    ("overloaded_error", Outcome::of(Overloaded)),
+    ("overloaded_error", LikeStatus(529)),
     ("server_is_overloaded", Outcome::of(Overloaded)),
     ("engine_overloaded", Outcome::of(Overloaded)),
     ("model_not_ready_exception", Outcome::of(Overloaded)),
@@ -137,7 +137,10 @@ pub(super) fn decisive(codes: &[String]) -> Option<Outcome> {
 
 /// The statuses that the codes stand for, in the order of the codes.
 pub(super) fn statuses(codes: &[String]) -> impl Iterator<Item = u16> {
-    codes.iter().filter_map(|code| find(STATUS_NAMES, code))
+    codes.iter().filter_map(|code| match find(DECISIVE, code) {
+        Some(LikeStatus(status)) => Some(status),
+        Some(Outcome::Is(_)) | None => find(STATUS_NAMES, code),
+    })
 }
 
 fn find<T: Copy>(table: &[(&str, T)], code: &str) -> Option<T> {
@@ -182,8 +185,8 @@ mod tests {
 
     #[test]
     fn a_code_is_known_whole_or_not_at_all() {
-        assert_eq!(reason("overloaded_error"), Some(Verdict::of(Overloaded)));
-        assert_eq!(reason("not_overloaded_error"), None);
+        assert_eq!(reason("arrearage"), Some(Verdict::of(Billing)));
+        assert_eq!(reason("no_arrearage"), None);
     }
 
     #[test]

@@ -11,7 +11,8 @@ const MAX_BODY: usize = 256 * 1024;
 const MAX_DEPTH: usize = 25;
 const MAX_NODES: usize = 256;
 const MAX_ITEMS: usize = 16;
-const MAX_MESSAGE: usize = 4000;
+const MAX_MESSAGE: usize = 2000;
+const MAX_TEXT: usize = 8000;
 
 /// Members that hold words.
 const MESSAGES: &[&str] = &[
@@ -106,6 +107,7 @@ impl Evidence {
             .extend(status.filter(|status| is_error_status(u64::from(*status))));
         for code in codes.into_iter().flatten() {
             evidence.add_code(code);
+            evidence.add_status(&Value::from(code));
         }
         evidence.hear(message.unwrap_or_default(), 0);
         evidence.finish()
@@ -125,7 +127,8 @@ impl Evidence {
 
     fn finish(mut self) -> Self {
         let words: Vec<&str> = self.messages.iter().chain(&self.quotas).map(String::as_str).collect();
-        self.text = Text::new(&words.join("\n"));
+        let words = words.join("\n");
+        self.text = Text::new(&words[..words.floor_char_boundary(MAX_TEXT)]);
         self
     }
 
@@ -206,9 +209,12 @@ fn is_error_status(number: u64) -> bool {
 fn parse(words: &str) -> Option<(&str, Value)> {
     let (before, json) = words.split_at(words.find(['{', '['])?);
     let before = before.trim();
-    let is_lead = before.ends_with("data:") || before.bytes().all(|byte| byte.is_ascii_digit());
-    let value = is_lead.then(|| serde_json::from_str(json).ok()).flatten()?;
-    Some((before, value))
+    let json = match before.strip_suffix("data:") {
+        Some(_) => json.lines().next()?,
+        None if before.bytes().all(|byte| byte.is_ascii_digit()) => json,
+        None => return None,
+    };
+    Some((before, serde_json::from_str(json).ok()?))
 }
 
 fn is_html(body: &str) -> bool {

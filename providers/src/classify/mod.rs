@@ -141,7 +141,7 @@ fn verdict(provider: &str, status: Option<u16>, evidence: &Evidence) -> Verdict 
 /// No status, no known code: the words are all there is.
 fn by_words(evidence: &Evidence) -> Verdict {
     let text = &evidence.text;
-    match (classes::matching(text).next(), text.leading_status()) {
+    match (classes::first(text, |_| true), text.leading_status()) {
         (Some(Outcome::Is(verdict)), _) => verdict,
         (Some(Outcome::LikeStatus(status)), _) | (None, Some(status)) => statuses::meaning(status, text),
         (None, None) if evidence.is_empty() => Verdict::of(Reason::Unknown),

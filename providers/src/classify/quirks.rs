@@ -7,37 +7,37 @@ use super::pattern::Text;
 /// A rule that holds for one provider before any table is asked.
 struct Quirk {
     /// Words of the provider's configured name that give it away …
-    names: &'static [&'static str],
+    names: &'static str,
     /// … or its mark in the error itself.
-    marks: &'static [&'static str],
+    marks: &'static str,
     status: u16,
-    says: &'static [&'static str],
+    says: &'static str,
     reason: Reason,
 }
 
 const QUIRKS: &[Quirk] = &[
     // a spending limit that the owner set on one key
     Quirk {
-        names: &["openrouter"],
-        marks: &["openrouter.ai"],
+        names: "openrouter",
+        marks: "openrouter.ai",
         status: 403,
-        says: &["key limit exceeded"],
+        says: "key limit exceeded",
         reason: Billing,
     },
     // its throttle answers with the code that others use for an empty account
     Quirk {
-        names: &["dashscope", "qwen", "alibaba", "aliyun"],
-        marks: &["allocated quota exceeded"],
+        names: "dashscope | qwen | alibaba | aliyun",
+        marks: "allocated quota exceeded",
         status: 429,
-        says: &["quota exceeded"],
+        says: "quota exceeded",
         reason: RateLimit,
     },
     // an empty account, told as a 429
     Quirk {
-        names: &["moonshot", "kimi", "xai", "grok"],
-        marks: &["x.ai", "moonshot.cn", "moonshot.ai"],
+        names: "moonshot | kimi | xai | grok",
+        marks: "x.ai | moonshot.cn | moonshot.ai",
         status: 429,
-        says: &["insufficient*balance"],
+        says: "insufficient*balance",
         reason: Billing,
     },
 ];

@@ -30,7 +30,16 @@ struct Row {
 const ROWS: &[Row] = &[
     Row {
         statuses: &[400, 422],
-        own: &[Class::of(Unclassified, &["=no body", "(no body)"])],
+        own: &[
+            Class::of(Unclassified, "=no body | (no body)"),
+            // a parameter's name may sound like any other class
+            Class::of(
+                Format,
+                "^invalid ' | ^invalid schema for | ^unsupported parameter | ^unknown parameter \
+         | ^unrecognized | ^missing required parameter | ^invalid type for | ^invalid value \
+         | ^additional properties",
+            ),
+        ],
         hears: Hears::AllBut(ServerError),
         otherwise: Format,
     },
@@ -67,8 +76,8 @@ const ROWS: &[Row] = &[
     Row {
         statuses: &[413],
         own: &[
-            Class::of(Format, &["image*too large", "image dimension*"]),
-            Class::of(ContextOverflow, &["too large"]),
+            Class::of(Format, "image*too large | image dimension*"),
+            Class::of(ContextOverflow, "too large"),
         ],
         hears: Hears::AllBut(ServerError),
         otherwise: Unclassified,
@@ -76,7 +85,7 @@ const ROWS: &[Row] = &[
     Row {
         statuses: &[429],
         // an empty account is no rate limit, but some providers say so of a spent allowance
-        own: &[Class::of(RateLimit, &["insufficient*balance"])],
+        own: &[Class::of(RateLimit, "insufficient*balance")],
         hears: Hears::Only(&[Billing]),
         otherwise: RateLimit,
     },
@@ -114,50 +123,19 @@ const OTHER: Row = Row {
 const PAYMENT: &[Class] = &[
     Class::of(
         Billing,
-        &[
-            "insufficient credit*",
-            "insufficient*balance",
-            "insufficient funds",
-            "credit balance*",
-            "add*credits",
-            "add more",
-            "buy*credits",
-            "purchase*credits",
-            "more credits",
-            "out of credits",
-            "top up",
-            "upgrade*plan",
-            "spending limit",
-        ],
+        "insufficient credit* | insufficient*balance | insufficient funds | credit balance* \
+         | add*credits | add more | buy*credits | purchase*credits | more credits \
+         | out of credits | top up | upgrade*plan | spending limit",
     ),
     Class::of(
         RateLimit,
-        &[
-            "try again",
-            "retry after",
-            "retry in",
-            "resets in",
-            "resets at",
-            "will reset",
-            "rate limit*",
-            "too many requests",
-            "usage limit reached",
-            "daily usage limit",
-            "weekly usage limit",
-            "monthly usage limit",
-            "daily spend limit",
-            "weekly spend limit",
-            "monthly spend limit",
-            "organization*limit*reached",
-            "organisation*limit*reached",
-            "organization*limit*exceeded",
-            "organisation*limit*exceeded",
-            "organization usage limit",
-            "organisation usage limit",
-            "workspace*limit*reached",
-            "workspace*limit*exceeded",
-            "workspace usage limit",
-        ],
+        "try again | retry after | retry in | resets in | resets at | will reset \
+         | rate limit* | too many requests | usage limit reached | daily usage limit \
+         | weekly usage limit | monthly usage limit | daily spend limit | weekly spend limit \
+         | monthly spend limit | organization*limit*reached | organisation*limit*reached \
+         | organization*limit*exceeded | organisation*limit*exceeded \
+         | organization usage limit | organisation usage limit | workspace*limit*reached \
+         | workspace*limit*exceeded | workspace usage limit",
     ),
 ];
 
@@ -166,10 +144,10 @@ pub(super) fn meaning(status: u16, text: &Text) -> Verdict {
     let row = row(status);
     let own = row.own.iter().find(|class| class.has(text)).map(|class| class.outcome);
     let heard = || match row.hears {
-        Hears::AllBut(reason) => classes::matching(text).find(|outcome| !is(*outcome, reason)),
+        Hears::AllBut(deaf) => classes::first(text, |reason| reason != Some(deaf)),
         Hears::Only(reasons) => reasons
             .iter()
-            .find_map(|reason| classes::matching(text).find(|outcome| is(*outcome, *reason))),
+            .find_map(|one| classes::first(text, |reason| reason == Some(*one))),
     };
     match own.or_else(heard) {
         Some(Outcome::Is(verdict)) => verdict,
@@ -186,8 +164,4 @@ pub(super) fn speaks_for_itself(status: u16) -> bool {
 fn row(status: u16) -> &'static Row {
     let own = ROWS.iter().find(|row| row.statuses.contains(&status));
     own.unwrap_or(if status >= 500 { &OTHER_SERVER_ERROR } else { &OTHER })
-}
-
-fn is(outcome: Outcome, reason: Reason) -> bool {
-    matches!(outcome, Outcome::Is(verdict) if verdict.reason == reason)
 }

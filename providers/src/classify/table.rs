@@ -47,21 +47,21 @@ impl Outcome {
 pub(super) struct Class {
     pub(super) outcome: Outcome,
     /// Any of these makes the text a member …
-    pub(super) says: &'static [&'static str],
+    pub(super) says: &'static str,
     /// … unless it also says any of these.
-    pub(super) unless: &'static [&'static str],
+    pub(super) unless: &'static str,
 }
 
 impl Class {
-    pub(super) const fn of(reason: Reason, says: &'static [&'static str]) -> Self {
+    pub(super) const fn of(reason: Reason, says: &'static str) -> Self {
         Self {
             outcome: Outcome::of(reason),
             says,
-            unless: &[],
+            unless: "",
         }
     }
 
-    pub(super) const fn unless(self, unless: &'static [&'static str]) -> Self {
+    pub(super) const fn unless(self, unless: &'static str) -> Self {
         Self { unless, ..self }
     }
 

@@ -16,8 +16,8 @@ pub(super) fn fault(error: &reqwest::Error, lost: TransportFault) -> TransportFa
     causes(error).find_map(of_cause).unwrap_or(TransportFault::Refused)
 }
 
-fn causes<'a>(error: &'a (dyn Error + 'static)) -> impl Iterator<Item = &'a (dyn Error + 'static)> {
-    std::iter::successors(Some(error), |error| error.source())
+fn causes(error: &reqwest::Error) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    std::iter::successors(error.source(), |cause| (*cause).source())
 }
 
 fn of_cause(cause: &(dyn Error + 'static)) -> Option<TransportFault> {

@@ -5,7 +5,9 @@ use std::collections::HashMap;
 
 use serde_json::{Value, json};
 use understudy_messages::events::{Decision, Event};
+use understudy_messages::ids::ModelRef;
 use understudy_messages::turn::TurnOutcome;
+use understudy_providers::sim::entries::Tally;
 
 use super::Told;
 use super::driver::{Got, Receipt};
@@ -177,7 +179,7 @@ fn ends(receipts: &[Receipt], told: &Told, scrape: &Scrape) -> Vec<Check> {
 fn attempts(stage: &Stage, scrape: &Scrape) -> Vec<Check> {
     stage.simulator.journal().read(|entries| {
         let tallies = entries.tallies().iter();
-        let check = |(target, tally): (&understudy_messages::ids::ModelRef, &understudy_providers::sim::Tally)| Check {
+        let check = |(target, tally): (&ModelRef, &Tally)| Check {
             what: format!("attempts at {target}"),
             left: ("simulator", tally.calls),
             right: ("Prometheus", attempts_at(scrape, &target.provider, &target.model)),

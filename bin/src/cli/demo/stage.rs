@@ -4,7 +4,8 @@ use anyhow::Context;
 use serde_json::{Value, json};
 use understudy_messages::clock::Clock;
 use understudy_messages::ids::ModelRef;
-use understudy_providers::sim::{Plan, SimOptions, Simulator};
+use understudy_providers::sim::script::Plan;
+use understudy_providers::sim::{SimOptions, Simulator};
 
 use crate::config::ServerConfig;
 use crate::{App, AppOptions};

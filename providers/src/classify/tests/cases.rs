@@ -14,6 +14,8 @@ fn a_402_is_billing_unless_a_window_reopens_case_26() {
     assert_reasons(&[
         (402, "", Billing),
         (402, "organisation usage limit, try again", RateLimit),
+        (402, "workspace usage limit", RateLimit),
+        (402, "usage limit reached", RateLimit),
         (402, "quota exceeded, add credits", Billing),
         (402, "monthly spend limit reached", RateLimit),
         (402, "reached its maximum allowed monthly spending limit", Billing),
@@ -209,7 +211,7 @@ fn words_alone_are_sorted_by_the_first_family_that_knows_them() {
         (0, "HTTP 402", Billing),
         (0, "账户余额不足", Billing),
         (0, "Insufficient credits", Billing),
-        (0, "429 You are out of credits, please try again later", Unclassified),
+        (0, "429 You are out of credits", RateLimit),
         (0, "429: slow down", RateLimit),
         (0, "Request was throttled", RateLimit),
         (0, "too many concurrent requests", RateLimit),
@@ -228,6 +230,25 @@ fn words_alone_are_sorted_by_the_first_family_that_knows_them() {
         (0, "stream ended before message_stop", Timeout),
         (0, "404: nothing", ModelNotFound),
     ]);
+}
+
+#[test]
+fn a_parameters_name_does_not_sound_like_another_failure() {
+    for name in [
+        "rate_limit",
+        "timeout",
+        "overloaded",
+        "payment required",
+        "unauthorized",
+    ] {
+        for body in [
+            format!("Invalid 'tools[0].{name}': expected a string."),
+            format!("Invalid schema for function 'set {name}': bad."),
+            format!("Unsupported parameter: '{name}'"),
+        ] {
+            assert_eq!(respond(400, &body).reason, Format, "{body}");
+        }
+    }
 }
 
 #[test]
@@ -268,6 +289,22 @@ fn a_content_filter_is_a_format_failure_with_one_code() {
 }
 
 #[test]
+fn json_is_found_behind_a_status_or_a_stream_field() {
+    let json = r#"{"error":{"code":"insufficient_quota","message":"no"}}"#;
+    for body in [
+        format!("429 {json}"),
+        format!("event: error\ndata: {json}\n\ndata: [DONE]\n\n"),
+    ] {
+        assert_eq!(words(&body).reason, Billing, "{body}");
+    }
+    let prose = respond(400, "[0] is not a number");
+    assert_eq!(
+        prose.words.as_ref().map(|words| words.reveal()),
+        Some("[0] is not a number")
+    );
+}
+
+#[test]
 fn an_error_in_a_stream_means_what_its_status_would_mean() {
     let error = StreamError {
         provider: "p",
@@ -279,10 +316,18 @@ fn an_error_in_a_stream_means_what_its_status_would_mean() {
         ..error
     };
     for (error, reason, status) in [
-        (kind("overloaded_error"), Overloaded, None),
+        (kind("overloaded_error"), Overloaded, Some(529)),
         (kind("api_error"), ServerError, Some(500)),
+        (
+            StreamError {
+                code: Some("429"),
+                ..error
+            },
+            RateLimit,
+            Some(429),
+        ),
         (kind("authentication_error"), Auth, Some(401)),
-        (kind("rate_limit_error"), RateLimit, None),
+        (kind("rate_limit_error"), RateLimit, Some(429)),
         (kind("invalid_request_error"), Format, Some(400)),
         (
             StreamError {

@@ -1,4 +1,4 @@
-//! Every recorded error must be classified as its file says.
+//! Every recorded error, and every failing call of a settled case, must be classified as its file says.
 
 use std::path::PathBuf;
 use std::time::SystemTime;
@@ -16,11 +16,21 @@ const ENDINGS: [&str; 5] = [
     "200-stream-zero-bytes",
 ];
 
-fn folder() -> PathBuf {
+/// The JSON files of a shared folder; says so plainly when it is not there.
+fn files(folder: &str) -> Vec<Value> {
     let shared = std::env::var_os("UNDERSTUDY_SHARED").map_or_else(|| "../../shared".into(), PathBuf::from);
-    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
-        .join(shared)
-        .join("recordings/errors")
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(shared).join(folder);
+    let Ok(entries) = std::fs::read_dir(&folder) else {
+        println!("no folder {}: nothing checked", folder.display());
+        return Vec::new();
+    };
+    let paths = entries.map(|entry| entry.expect("entry reads").path());
+    let json = paths.filter(|path| path.extension().is_some_and(|extension| extension == "json"));
+    json.map(|path| {
+        let text = std::fs::read_to_string(&path).expect("file reads");
+        serde_json::from_str(&text).expect("file is JSON")
+    })
+    .collect()
 }
 
 /// The body, or of a stream the frame that holds the error.
@@ -37,43 +47,66 @@ fn body(response: &Value) -> String {
     error.map_or(whole, |(_, data)| data).to_owned()
 }
 
-fn reason_of(recording: &Value) -> String {
-    let response = &recording["response"];
+/// The reason of a response as the files write it: status, headers and body.
+fn reason_of(provider: &str, response: &Value, body: &str) -> &'static str {
     let headers = |name: &str| response["headers"][name].as_str();
     let failure = classify(&Signal {
-        provider: recording["request"]["host"].as_str().unwrap_or_default(),
+        provider,
         status: response["status"]
             .as_u64()
             .and_then(|status| u16::try_from(status).ok()),
         headers: &headers,
-        body: body(response).as_bytes(),
+        body: body.as_bytes(),
         secret: None,
         now: SystemTime::UNIX_EPOCH,
     });
-    failure.reason.as_label().to_owned()
+    failure.reason.as_label()
 }
 
 #[test]
 fn every_recorded_error_has_the_reason_of_its_file() {
-    let folder = folder();
-    let Ok(files) = std::fs::read_dir(&folder) else {
-        println!("no recordings in {}: nothing checked", folder.display());
-        return;
-    };
-    let (mut checked, mut wrong) = (0, Vec::new());
-    for file in files.map(|file| file.expect("entry reads").path()) {
-        let text = std::fs::read_to_string(&file).expect("file reads");
-        let recording: Value = serde_json::from_str(&text).expect("file is JSON");
+    let mut wrong = Vec::new();
+    for recording in files("recordings/errors") {
         let id = recording["id"].as_str().expect("recording has an id");
         let Some(expected) = recording["reason"].as_str().filter(|_| !ENDINGS.contains(&id)) else {
             continue;
         };
-        checked += 1;
-        let found = reason_of(&recording);
+        let provider = recording["request"]["host"].as_str().unwrap_or_default();
+        let response = &recording["response"];
+        let found = reason_of(provider, response, &body(response));
         if found != expected {
             wrong.push(format!("{id}: {found} instead of {expected}"));
         }
     }
-    assert!(checked > 0, "no recording names a reason");
-    assert!(wrong.is_empty(), "{checked} checked; wrong:\n{}", wrong.join("\n"));
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn every_failing_call_of_a_case_has_the_reason_of_its_event() {
+    let mut wrong = Vec::new();
+    for case in files("cases") {
+        let events = case["expect"]["events"].as_array().into_iter().flatten();
+        let payloads = events.flat_map(|event| {
+            event["payloads"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .chain(event.get("payload"))
+        });
+        for payload in payloads {
+            let (Some(target), Some(expected)) = (payload["from"].as_str(), payload["reason"].as_str()) else {
+                continue;
+            };
+            let call = &case["upstreams"][target]["calls"][0];
+            if call["status"].as_u64().is_none_or(|status| status < 400) {
+                continue;
+            }
+            let provider = target.split('/').next().unwrap_or_default();
+            let found = reason_of(provider, call, &call["body"].to_string());
+            if found != expected {
+                wrong.push(format!("{}: {found} instead of {expected}", case["id"]));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

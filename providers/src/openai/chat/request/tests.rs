@@ -5,6 +5,7 @@ use understudy_messages::request::Role;
 use super::*;
 
 /// A body and what was found in it.
+#[derive(Debug)]
 struct ChatRequest {
     body: Bytes,
     facts: RequestFacts,
@@ -237,7 +238,7 @@ proptest! {
         let body = if pretty { serde_json::to_string_pretty(&tree) } else { serde_json::to_string(&tree) };
         let request = scan(&body.expect("prints")).expect("good");
         let facts = request.facts();
-        prop_assert_eq!(&facts.model, &model);
+        prop_assert_eq!(&*facts.model, &*model);
         prop_assert_eq!(facts.stream, stream);
         prop_assert_eq!(&facts.fallbacks, &fallbacks);
         prop_assert_eq!(facts.messages.count, messages.len());
