@@ -67,7 +67,9 @@ const ATTEMPTS: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 13.0];
 
 macro_rules! table {
     ($($id:ident = $name:literal, $kind:expr, $help:literal;)*) => {
-        $(pub(crate) const $id: Metric = Metric { name: $name, kind: $kind, help: $help };)*
+        $(
+            #[doc = $help]
+            pub const $id: Metric = Metric { name: $name, kind: $kind, help: $help };)*
         /// Every metric that the gateway exports.
         pub const METRICS: &[Metric] = &[$($id),*];
     };

@@ -25,6 +25,10 @@ pub struct Settings {
     pub session: SessionSettings,
     /// Time limits of attempts and turns.
     pub timeouts: Timeouts,
+    /// When the same model is asked again.
+    pub retry: RetrySettings,
+    /// When a model is left alone.
+    pub breaker: BreakerSettings,
     /// Sizes and counts that are refused beyond.
     pub limits: Limits,
 }
@@ -49,6 +53,24 @@ pub struct ProviderSettings {
     pub api_keys: Vec<SecretString>,
     /// The models that it serves, in listed order; `None`: any name passes.
     pub models: Option<Vec<Name>>,
+    /// Whether it passes requests on to many providers: its windows then belong to single models.
+    pub aggregator: bool,
+    /// Members of one group share their windows: they draw on one account.
+    pub quota_group: Option<Name>,
+    /// In which order credentials are used.
+    pub key_order: KeyOrder,
+    /// Whether streams are asked for usage that the client did not ask for.
+    pub ask_usage: bool,
+}
+
+/// In which order a provider's credentials are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyOrder {
+    /// As listed: the next one only when those before are resting.
+    #[default]
+    Listed,
+    /// The one that was used least.
+    LeastUsed,
 }
 
 /// What is known of one model.
@@ -79,6 +101,20 @@ pub struct AgentSettings {
     pub fallbacks: Vec<ModelRef>,
     /// What happens to a stream that breaks after content.
     pub on_broken_stream: BrokenStream,
+    /// What happens when a content filter refuses the prompt.
+    pub on_content_filter: ContentFilter,
+    /// Statuses that move on to the next candidate whatever their reason.
+    pub failover_on_status: Vec<u16>,
+}
+
+/// What happens when a provider's content filter refuses the prompt.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ContentFilter {
+    /// The client is told: the filter is about the prompt.
+    #[default]
+    Surface,
+    /// One candidate of another provider is asked; if that refuses too, the client is told what the first one said.
+    Next,
 }
 
 /// Limits of sessions.
@@ -128,6 +164,54 @@ impl Default for Timeouts {
             whole: Duration::from_secs(120),
             whole_last: Duration::from_secs(600),
             turn: Duration::from_secs(600),
+        }
+    }
+}
+
+/// When the same model is asked again (design §6, row "Same-model retry").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetrySettings {
+    /// The longest wait that a rate limit may ask for and still be waited out while a later candidate is usable.
+    pub short_wait: Duration,
+    /// The longest wait that is begun at all.
+    pub max_wait: Duration,
+    /// The first backoff; it doubles up to 8 s.
+    pub backoff: Duration,
+    /// Extra tries after the first, for every candidate; `None`: by reason and place.
+    pub max_per_target: Option<u32>,
+    /// Attempts of one turn; `None`: 2 × candidates + 2.
+    pub max_total: Option<u32>,
+}
+
+impl Default for RetrySettings {
+    fn default() -> Self {
+        Self {
+            short_wait: Duration::from_secs(3),
+            max_wait: Duration::from_secs(10),
+            backoff: Duration::from_millis(500),
+            max_per_target: None,
+            max_total: None,
+        }
+    }
+}
+
+/// When a model is left alone (design §6, row "Breaker").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakerSettings {
+    /// Failed attempts in a row that open it.
+    pub failures: u32,
+    /// The first rest; it doubles up to `cap`.
+    pub window: Duration,
+    /// The longest rest; a `window` larger than it stays at `window`.
+    pub cap: Duration,
+}
+
+impl Default for BreakerSettings {
+    fn default() -> Self {
+        Self {
+            failures: 3,
+            window: Duration::from_secs(10),
+            cap: Duration::from_secs(20),
         }
     }
 }

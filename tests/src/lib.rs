@@ -1,1 +1,12 @@
-//! .
+//! Black-box harnesses over the real app, and what they share: a gateway in a thread of its own, and the folder of
+//! shared test material.
+
+pub mod gateway;
+
+use std::path::PathBuf;
+
+/// The folder of shared test material: `$UNDERSTUDY_SHARED`, else `../shared` beside the workspace. It may be absent.
+pub fn shared() -> PathBuf {
+    let beside = || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../shared"));
+    std::env::var_os("UNDERSTUDY_SHARED").map_or_else(beside, PathBuf::from)
+}

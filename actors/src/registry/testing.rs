@@ -13,6 +13,10 @@ pub(crate) fn settings() -> Settings {
             api: Api::OpenaiChat,
             base_url: format!("http://{name}.example"),
             api_keys: Vec::new(),
+            aggregator: false,
+            quota_group: None,
+            key_order: Default::default(),
+            ask_usage: false,
             models: models.map(|models| models.iter().map(|model| (*model).into()).collect()),
         };
         (Name::from(name), Arc::new(settings))
@@ -23,6 +27,8 @@ pub(crate) fn settings() -> Settings {
         primary: model("a/big"),
         fallbacks: vec![model("b/mid"), model("open/any")],
         on_broken_stream: Default::default(),
+        on_content_filter: Default::default(),
+        failover_on_status: Vec::new(),
     };
     Settings {
         providers: [
@@ -37,6 +43,8 @@ pub(crate) fn settings() -> Settings {
         default_agent: 0,
         session: Default::default(),
         timeouts: Default::default(),
+        retry: Default::default(),
+        breaker: Default::default(),
         limits: Default::default(),
     }
 }

@@ -75,7 +75,7 @@ impl Driver {
         let scene = scene_of(session);
         let mut receipts = Vec::with_capacity(usize::from(turns));
         for turn in 0..usize::from(turns) {
-            let stream = SCENES[scene].streams_only || (session + turn) % 2 == 0;
+            let stream = SCENES[scene].streams_only || (session + turn).is_multiple_of(2);
             let said = format!("session {session}, turn {turn}");
             let reply = self.ask(&SCENES[scene], session, &said, stream).await;
             receipts.push(receipt(scene, &said, stream, reply));

@@ -4,6 +4,7 @@
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
+use understudy_actors::telemetry;
 use understudy_messages::events::{Decision, Event};
 use understudy_messages::ids::ModelRef;
 use understudy_messages::turn::TurnOutcome;
@@ -59,10 +60,7 @@ pub(super) fn judge(stage: &Stage, receipts: &[Receipt], told: &Told, scrape: &S
     Verdict {
         turns: receipts.len(),
         lost: lost(receipts, told),
-        rescued: scrape.count(
-            "understudy_turns_total",
-            &[("outcome", "ok"), ("served_by", "fallback")],
-        ),
+        rescued: scrape.count(telemetry::TURNS.name, &[("outcome", "ok"), ("served_by", "fallback")]),
         rows: (0..SCENES.len()).map(|scene| row(scene, receipts, scrape)).collect(),
         checks,
         complaints: receipts
@@ -100,7 +98,7 @@ fn row(scene: usize, receipts: &[Receipt], scrape: &Scrape) -> Row {
         errors: of(&[Got::ErrorEvent, Got::Refusal]),
         attempts_at_lead: attempts_at(scrape, &lead.provider, &lead.model),
         failovers: scrape.count(
-            "understudy_failover_total",
+            telemetry::FAILOVER.name,
             &[
                 ("from_provider", &lead.provider),
                 ("from_model", &lead.model),
@@ -112,7 +110,7 @@ fn row(scene: usize, receipts: &[Receipt], scrape: &Scrape) -> Row {
 
 fn attempts_at(scrape: &Scrape, provider: &str, model: &str) -> u64 {
     scrape.count(
-        "understudy_model_attempts_total",
+        telemetry::ATTEMPTS_TOTAL.name,
         &[("provider", provider), ("model", model)],
     )
 }
@@ -130,7 +128,7 @@ fn ends(receipts: &[Receipt], told: &Told, scrape: &Scrape) -> Vec<Check> {
         };
         told.events.iter().filter(matches).count() as u64
     };
-    let scraped = |outcome: &str| scrape.count("understudy_turns_total", &[("outcome", outcome)]);
+    let scraped = |outcome: &str| scrape.count(telemetry::TURNS.name, &[("outcome", outcome)]);
     let streams = receipts.iter().filter(|receipt| receipt.got == Got::ErrorEvent).count() as u64;
     let check = |what: &str, left, right| Check {
         what: what.to_owned(),
@@ -155,7 +153,7 @@ fn ends(receipts: &[Receipt], told: &Told, scrape: &Scrape) -> Vec<Check> {
             ("clients", receipts.len() as u64),
             (
                 "Prometheus",
-                scrape.count("understudy_http_requests_total", &[("route", "/v1/chat/completions")]),
+                scrape.count(telemetry::HTTP_REQUESTS.name, &[("route", "/v1/chat/completions")]),
             ),
         ),
         check(
@@ -163,13 +161,13 @@ fn ends(receipts: &[Receipt], told: &Told, scrape: &Scrape) -> Vec<Check> {
             ("clients", streams),
             (
                 "Prometheus",
-                scrape.count("understudy_streams_total", &[("end", "truncated")]),
+                scrape.count(telemetry::STREAMS.name, &[("end", "truncated")]),
             ),
         ),
         check(
             "turns in flight",
             ("expected", 0),
-            ("Prometheus", scrape.count("understudy_turns_in_flight", &[])),
+            ("Prometheus", scrape.count(telemetry::TURNS_IN_FLIGHT.name, &[])),
         ),
         check("events missed", ("expected", 0), ("event tap", told.missed)),
     ]
@@ -205,7 +203,7 @@ fn failovers(stage: &Stage, told: &Told, scrape: &Scrape) -> Vec<Check> {
             right: (
                 "Prometheus",
                 scrape.count(
-                    "understudy_failover_total",
+                    telemetry::FAILOVER.name,
                     &[
                         ("from_provider", &lead.provider),
                         ("from_model", &lead.model),
@@ -221,7 +219,7 @@ fn failovers(stage: &Stage, told: &Told, scrape: &Scrape) -> Vec<Check> {
         left: ("event tap", told.events.iter().filter(moved).count() as u64),
         right: (
             "Prometheus",
-            scrape.count("understudy_failover_total", &[("decision", "fallback_model")]),
+            scrape.count(telemetry::FAILOVER.name, &[("decision", "fallback_model")]),
         ),
     });
     checks

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use understudy_messages::ids::{ModelRef, Name};
-use understudy_messages::settings::{AgentSettings, BrokenStream};
+use understudy_messages::settings::{AgentSettings, BrokenStream, ContentFilter};
 
 use super::models::{self, Models};
 use super::providers::{Providers, refuse_repeated};
@@ -58,6 +58,8 @@ fn agent_of(name: Name, chain: Vec<ModelRef>) -> Option<AgentSettings> {
         primary: models.next()?,
         fallbacks: models.collect(),
         on_broken_stream: BrokenStream::default(),
+        on_content_filter: ContentFilter::default(),
+        failover_on_status: Vec::new(),
     })
 }
 

@@ -43,6 +43,8 @@ fn no_settings() -> Settings {
         default_agent: 0,
         session: Default::default(),
         timeouts: Default::default(),
+        retry: Default::default(),
+        breaker: Default::default(),
         limits: Default::default(),
     }
 }

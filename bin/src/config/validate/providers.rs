@@ -6,7 +6,7 @@ use std::sync::Arc;
 use reqwest::Url;
 use secrecy::SecretString;
 use understudy_messages::ids::{ModelRef, Name};
-use understudy_messages::settings::{Api, ProviderSettings};
+use understudy_messages::settings::{Api, KeyOrder, ProviderSettings};
 
 use super::models::check_name;
 use crate::config::field::{Field, Section, Text};
@@ -53,6 +53,10 @@ fn provider(name: Name, field: &Field<'_>) -> ProviderSettings {
         base_url: String::new(),
         api_keys: Vec::new(),
         models: None,
+        aggregator: false,
+        quota_group: None,
+        key_order: KeyOrder::default(),
+        ask_usage: false,
     };
     field.section(|keys| {
         let (api_field, base_url) = (keys.key("api"), keys.key("base_url"));

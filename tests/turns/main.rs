@@ -1,0 +1,3 @@
+//! Turns over real sockets: what clients see, what providers see, what is counted.
+
+mod cancel;
