@@ -2,6 +2,7 @@
 
 mod conductor;
 mod failover;
+pub mod ledger;
 
 use std::rc::Rc;
 use std::sync::Arc;
