@@ -42,6 +42,18 @@ pub struct Rest {
     pub probing: bool,
 }
 
+impl Rest {
+    /// Nobody is there to be asked.
+    pub(super) const fn nobody(now: Instant) -> Self {
+        Self {
+            reason: Reason::Auth,
+            until: now,
+            guessed: false,
+            probing: false,
+        }
+    }
+}
+
 /// Windows of one account, shared by the members of a quota group.
 #[derive(Debug, Default)]
 struct Account {
@@ -139,6 +151,12 @@ impl Ledger {
         self.uses.len() > used.len() && self.choose(model, Purpose::Rotate { used }, now).is_ok()
     }
 
+    /// Whether the turn that used `credential` may ask `model` with it again.
+    pub fn may_retry(&self, model: &Name, credential: usize, now: Instant) -> bool {
+        self.choose(model, Purpose::Retry { credential }, now)
+            .is_ok_and(|(_, probe)| !probe)
+    }
+
     /// Takes leave to ask `model` once.
     ///
     /// # Errors
@@ -210,13 +228,7 @@ impl Ledger {
                 Err(rest) => soonest = Some(soonest.map_or(rest, |known| sooner(known, rest))),
             }
         }
-        let nobody = Rest {
-            reason: Reason::Auth,
-            until: now,
-            guessed: false,
-            probing: false,
-        };
-        Err(soonest.unwrap_or(nobody))
+        Err(soonest.unwrap_or(Rest::nobody(now)))
     }
 
     fn first_credential(&self, purpose: Purpose<'_>) -> usize {

@@ -26,6 +26,17 @@ impl Breaker {
         self.failures == 0 && self.open.is_none()
     }
 
+    /// The probe failed: it rests again, unless the failure is not of the kind that counts. `true` when a rest has begun.
+    pub(super) fn probe_failed(&mut self, failure: &Failure, settings: &BreakerSettings, now: Instant) -> bool {
+        match (&mut self.open, counts(failure)) {
+            (Some(open), true) if open.phase(now) == Phase::Probing => open.probe_failed(steps(settings), None, now),
+            (Some(_) | None, _) => {
+                self.probe_abandoned();
+                false
+            }
+        }
+    }
+
     /// A probe came back without a verdict.
     pub(super) fn probe_abandoned(&mut self) {
         if let Some(open) = &mut self.open {
@@ -42,13 +53,9 @@ impl Breaker {
         now: Instant,
     ) -> bool {
         if !counts(failure) {
-            self.probe_abandoned();
             return false;
         }
-        let steps = Steps {
-            first: settings.window,
-            cap: settings.cap,
-        };
+        let steps = steps(settings);
         if let Some(open) = &mut self.open {
             return open.failed(steps, None, now);
         }
@@ -59,6 +66,13 @@ impl Breaker {
             self.open = Some(Ladder::new(failure.reason, steps, None, now));
         }
         trips
+    }
+}
+
+fn steps(settings: &BreakerSettings) -> Steps {
+    Steps {
+        first: settings.window,
+        cap: settings.cap,
     }
 }
 
@@ -127,7 +141,7 @@ mod tests {
         fail(&mut breaker, 3, None, now);
         let due = now + Duration::from_secs(10);
         breaker.open.as_mut().expect("open").probe();
-        assert!(!breaker.failed(&failure(Reason::Auth), &BreakerSettings::default(), None, due));
+        assert!(!breaker.probe_failed(&failure(Reason::Auth), &BreakerSettings::default(), due));
         assert_eq!(breaker.open.map(|open| open.phase(due)), Some(Phase::Due));
     }
 

@@ -93,20 +93,23 @@ impl Ladder {
                 self.move_later(stated, now);
                 false
             }
-            Phase::Probing if now < self.until => {
-                self.probing = false;
-                self.move_later(stated, now);
-                false
-            }
             Phase::Lapsed => {
                 *self = Self::new(self.reason, steps, stated, now);
                 true
             }
-            Phase::Due | Phase::Probing => {
+            Phase::Due => {
                 self.rest(steps, stated, now);
                 true
             }
+            // an attempt that had begun before: the probe will tell
+            Phase::Probing => false,
         }
+    }
+
+    /// The probe failed at `now`. `true` when it opened a rest; one that was sent early leaves the rest as it was.
+    pub(super) fn probe_failed(&mut self, steps: Steps, stated: Option<Duration>, now: Instant) -> bool {
+        self.probing = false;
+        self.failed(steps, stated, now)
     }
 
     /// A probe goes out.
@@ -206,8 +209,20 @@ mod tests {
         let mut ladder = Ladder::new(Reason::RateLimit, STEPS, None, now);
         let before = ladder;
         ladder.probe();
-        assert!(!ladder.failed(STEPS, None, now + secs(3)));
+        assert!(!ladder.probe_failed(STEPS, None, now + secs(3)));
         assert_eq!(ladder, before);
+    }
+
+    #[test]
+    fn while_a_probe_is_out_the_failure_of_another_attempt_changes_nothing() {
+        let now = Clock::real().now();
+        let mut ladder = Ladder::new(Reason::RateLimit, STEPS, None, now);
+        ladder.probe();
+        let before = ladder;
+        assert!(!ladder.failed(STEPS, None, now + secs(31)));
+        assert_eq!(ladder, before);
+        assert!(ladder.probe_failed(STEPS, None, now + secs(31)));
+        assert_eq!((ladder.rests, ladder.until), (2, now + secs(91)));
     }
 
     #[test]

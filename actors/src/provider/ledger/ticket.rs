@@ -118,7 +118,7 @@ impl Ticket {
         self.settled = true;
         let (asked, spread) = (self.asked(), self.ledger.spread);
         let window = self.ledger.windows(|windows| {
-            let again = windows.probe_failed(asked, failure, now).filter(|_| self.probe);
+            let again = self.probe.then(|| windows.probe_failed(asked, failure, now)).flatten();
             let opened = windows.failed(asked, failure, spread, now).or(again);
             windows.sweep(now);
             opened
@@ -139,7 +139,8 @@ impl Ticket {
         let last_success = self.ledger.last_success(&self.model);
         self.ledger.breakers(|breakers| {
             let breaker = breakers.entry(self.model.clone()).or_default();
-            let tripped = breaker.failed(failure, &self.ledger.breaker, last_success, now);
+            let again = self.probe && breaker.probe_failed(failure, &self.ledger.breaker, now);
+            let tripped = again || breaker.failed(failure, &self.ledger.breaker, last_success, now);
             let until = breaker.open.filter(|_| tripped).map(|open| open.until);
             if breaker.is_clean() {
                 breakers.remove(&self.model);

@@ -130,7 +130,7 @@ impl Windows {
             match (steps(*reason), elsewhere || super::says_nothing(failure.reason)) {
                 (Some(steps), false) => {
                     let stated = failure.retry_after.filter(|_| *reason == failure.reason);
-                    if ladder.failed(steps, stated, now) {
+                    if ladder.probe_failed(steps, stated, now) {
                         opened = Some(Opened {
                             until: ladder.until,
                             stated: ladder.stated,
