@@ -1,3 +1,4 @@
 //! Turns over real sockets: what clients see, what providers see, what is counted.
 
 mod cancel;
+mod ends;
