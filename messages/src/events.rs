@@ -89,6 +89,8 @@ pub struct FailoverDecided {
 pub struct TurnEnded {
     /// The turn.
     pub turn: TurnId,
+    /// The id that its client saw in `x-request-id`.
+    pub request: Name,
     /// Its session.
     #[serde(serialize_with = "session_key")]
     pub session: SessionKey,
