@@ -192,6 +192,8 @@ pub struct TerminalFailure {
 pub struct TurnEnded {
     /// The turn.
     pub turn: TurnId,
+    /// The id that its client saw in `x-request-id`.
+    pub request: Name,
     /// Its session.
     #[serde(serialize_with = "session_key")]
     pub session: SessionKey,

@@ -254,6 +254,7 @@ impl Turn {
         self.context.tap.publish(|| {
             Event::TurnEnded(TurnEnded {
                 turn: self.run.request.id,
+                request: self.run.request.request_id.clone(),
                 session: self.run.request.session.clone(),
                 agent: agent.name.clone(),
                 generation: held.generation().id,
