@@ -1,5 +1,8 @@
 //! Turns over real sockets: what clients see, what providers see, what is counted.
 
+mod broken_streams;
 mod cancel;
+mod exhaustion;
+mod failover;
 mod pass_through;
 mod stage;
