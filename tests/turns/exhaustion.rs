@@ -179,3 +179,16 @@ async fn the_provider_that_was_asked_last_says_what_was_wrong_with_the_request()
     assert_eq!(reply.json()["error"]["code"], "invalid_value");
     assert_eq!(reply.json()["error"]["reason"], "format");
 }
+
+#[tokio::test]
+async fn a_client_is_told_when_the_first_limit_ends() {
+    let limited = |seconds: &str| {
+        let mut call = refusal(429, "rate_limit_exceeded");
+        call["headers"]["retry-after"] = json!(seconds);
+        call
+    };
+    let reply = exhaust([limited("40"), limited("20")], false).await;
+    let reply = reply.told(429, "rate_limit_exceeded", "rate_limit").await;
+    let seconds: u64 = reply.header("retry-after").parse().expect("whole seconds");
+    assert!((1..=20).contains(&seconds), "{seconds}");
+}

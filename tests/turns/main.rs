@@ -5,4 +5,5 @@ mod cancel;
 mod exhaustion;
 mod failover;
 mod pass_through;
+mod sessions;
 mod stage;

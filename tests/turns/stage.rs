@@ -12,7 +12,7 @@ use understudy_messages::clock::Clock;
 use understudy_messages::events::{Decision, Event, FailoverDecided, SharedEvent, TurnEnded};
 use understudy_messages::ids::ModelRef;
 use understudy_providers::sim::{SimOptions, Simulator};
-use understudy_tests::gateway::{Gateway, client};
+use understudy_tests::gateway::Gateway;
 
 /// What the second answers.
 pub const SECOND_SAYS: &str = "knows the lines";
@@ -90,18 +90,20 @@ impl Stage {
 
     /// Asks with exactly these bytes.
     pub async fn ask_raw(&self, body: impl Into<Bytes>) -> Reply {
-        let request = client().post(self.gateway.api("/v1/chat/completions"));
+        let request = self.gateway.client().post(self.gateway.api("/v1/chat/completions"));
         read(request.body(body.into()).send().await.expect("a response")).await
     }
 
     /// `GET`s a path of the API listener.
     pub async fn get(&self, path: &str) -> Reply {
-        read(client().get(self.gateway.api(path)).send().await.expect("a response")).await
+        let request = self.gateway.client().get(self.gateway.api(path));
+        read(request.send().await.expect("a response")).await
     }
 
     /// `GET`s a path of the admin listener.
     pub async fn admin(&self, path: &str) -> Reply {
-        read(client().get(self.gateway.admin(path)).send().await.expect("a response")).await
+        let request = self.gateway.client().get(self.gateway.admin(path));
+        read(request.send().await.expect("a response")).await
     }
 
     /// Reads events up to the next end of a turn.
@@ -122,6 +124,11 @@ impl Stage {
     /// How many requests a target got.
     pub fn calls(&self, target: &ModelRef) -> u64 {
         self.simulator.journal().read(|entries| entries.calls(target))
+    }
+
+    /// Checks how many requests a target got.
+    pub fn calls_are(&self, target: &ModelRef, calls: u64) {
+        assert_eq!(self.calls(target), calls);
     }
 
     /// Waits until a target has got this many requests.
@@ -151,12 +158,13 @@ impl Stage {
     /// Waits for `work`, and moves the clock by `step` again and again meanwhile.
     pub async fn in_time<T>(&self, step: Duration, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
+        let (client, livez) = (self.gateway.client(), self.gateway.admin("/livez"));
         loop {
             tokio::select! {
                 biased;
                 done = &mut work => return done,
                 // a round trip is the pause between two steps
-                _ = self.gateway.scrape() => self.clock.advance(step),
+                _ = client.get(&livez).send() => self.clock.advance(step),
             }
         }
     }

@@ -228,7 +228,12 @@ impl Conductor {
                 outcome: Outcome::Failed(failure),
             })
             .collect();
-        let ending = conclude(&tried, None);
+        let soonest = self
+            .failures
+            .iter()
+            .filter_map(|(_, failure)| failure.retry_after)
+            .min();
+        let ending = conclude(&tried, soonest);
         let reason = ending.cause.unwrap_or(failure.reason);
         self.tell(ClientFrame::Failed(ending)).await;
         self.stream_ended(match failure.cut {
