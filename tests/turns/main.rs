@@ -2,8 +2,11 @@
 
 mod broken_streams;
 mod cancel;
+mod deadlines;
 mod exhaustion;
 mod failover;
+mod headers;
 mod pass_through;
 mod sessions;
 mod stage;
+mod surface;
