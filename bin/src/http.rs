@@ -18,8 +18,10 @@ use actix_web::{FromRequest, Handler, Resource, Responder};
 
 use crate::app::Shared;
 
-/// How long the ending of a turn may take once it has been cancelled.
-pub(crate) const ENDING_GRACE: Duration = Duration::from_secs(5);
+/// How long the ending of a turn may take once it has been cancelled: as long as its session waits for it.
+pub(crate) const ENDING_GRACE: Duration = Duration::from_secs(10);
+/// How long a connection may take to write what is left of its response, once all turns have ended.
+pub(crate) const CONNECTION_GRACE: Duration = Duration::from_secs(5);
 
 /// Methods of a path that only tells something.
 const READ: &str = "GET, HEAD, OPTIONS";

@@ -10,7 +10,7 @@ use understudy_messages::turn::TurnOutcome;
 use crate::stage::{DONE, Reply, Stage, delta, finish, question, read, second, stream, text};
 
 /// Checks an ending: what had come, one error frame, nothing else; booked as `end`.
-async fn ends_in_an_error(stage: &mut Stage, reply: &Reply, begun: &str, reason: Reason, end: &str) {
+async fn ends_in_an_error(stage: &Stage, reply: &Reply, begun: &str, reason: Reason, end: &str) {
     let body = reply.text();
     assert_eq!(reply.status, 200);
     assert_eq!(reply.header("x-understudy-served-by"), "a/m");
@@ -37,9 +37,9 @@ async fn ends_in_an_error(stage: &mut Stage, reply: &Reply, begun: &str, reason:
 }
 
 async fn breaks(frames: &[&str], begun: usize, then: &str, reason: Reason, end: &str) {
-    let mut stage = Stage::with_second(stream(frames.iter().copied(), then), "").await;
+    let stage = Stage::with_second(stream(frames.iter().copied(), then), "").await;
     let reply = stage.ask(&question(true)).await;
-    ends_in_an_error(&mut stage, &reply, &frames[..begun].concat(), reason, end).await;
+    ends_in_an_error(&stage, &reply, &frames[..begun].concat(), reason, end).await;
 }
 
 #[tokio::test]
@@ -79,10 +79,10 @@ async fn a_providers_error_in_mid_answer_is_told_in_our_words() {
     for named in ["", "event: error\n"] {
         let error = [named, error].concat();
         let frames = [&*text("once"), &error];
-        let mut stage = Stage::with_second(stream(frames, "close"), "").await;
+        let stage = Stage::with_second(stream(frames, "close"), "").await;
         let reply = stage.ask(&question(true)).await;
         let ending = "error_after_content";
-        ends_in_an_error(&mut stage, &reply, frames[0], Reason::Overloaded, ending).await;
+        ends_in_an_error(&stage, &reply, frames[0], Reason::Overloaded, ending).await;
         assert!(!reply.text().contains("secret words"));
     }
 }
@@ -91,7 +91,7 @@ async fn a_providers_error_in_mid_answer_is_told_in_our_words() {
 async fn a_stream_that_falls_silent_ends_at_the_idle_limit_whatever_comments_say() {
     let comments = json!([[0, text("once")], [20_000, ": still here\n\n", 6]]);
     let call = json!({ "headers": { "content-type": "text/event-stream" }, "frames": comments, "then": "hang" });
-    let mut stage = Stage::with_second(call, "").await;
+    let stage = Stage::with_second(call, "").await;
     let response = stage.gateway.chat(&question(true), |request| request).await;
     let began = stage.clock.now();
     let reply = stage.in_time(Duration::from_secs(1), read(response)).await;
@@ -99,7 +99,7 @@ async fn a_stream_that_falls_silent_ends_at_the_idle_limit_whatever_comments_say
     assert!((55..70).contains(&took.as_secs()), "60 s of silence, not {took:?}");
     let comments = reply.text().matches(": still here\n\n").count();
     let begun = text("once") + &": still here\n\n".repeat(comments);
-    ends_in_an_error(&mut stage, &reply, &begun, Reason::Timeout, "idle_timeout").await;
+    ends_in_an_error(&stage, &reply, &begun, Reason::Timeout, "idle_timeout").await;
     stage.all_ended().await;
 }
 
@@ -112,7 +112,7 @@ async fn a_malformed_frame_is_left_out_and_counted() {
         &finish(),
         DONE,
     ];
-    let mut stage = Stage::with_second(stream(frames, "close"), "").await;
+    let stage = Stage::with_second(stream(frames, "close"), "").await;
     let reply = stage.ask(&question(true)).await;
     assert_eq!(reply.text(), [frames[0], frames[2], frames[3], frames[4]].concat());
     assert_eq!(stage.told().await.end.outcome, TurnOutcome::Completed);
@@ -127,7 +127,7 @@ async fn a_malformed_frame_is_left_out_and_counted() {
 #[tokio::test]
 async fn a_reset_after_the_finish_reason_harms_nobody() {
     let frames = [&*text("once"), &finish()];
-    let mut stage = Stage::with_second(stream(frames, "reset"), "").await;
+    let stage = Stage::with_second(stream(frames, "reset"), "").await;
     let reply = stage.ask(&question(true)).await;
     assert_eq!(reply.text(), [frames[0], frames[1], DONE].concat());
     assert_eq!(stage.told().await.end.outcome, TurnOutcome::Completed);
@@ -136,7 +136,7 @@ async fn a_reset_after_the_finish_reason_harms_nobody() {
 #[tokio::test]
 async fn reasoning_is_no_answer_yet_so_the_turn_still_moves_on() {
     let reasoning = delta(&json!({ "reasoning_content": "let me see" }));
-    let mut stage = Stage::with_second(stream([&*reasoning], "reset"), "").await;
+    let stage = Stage::with_second(stream([&*reasoning], "reset"), "").await;
     let reply = stage.ask(&question(true)).await;
     assert!(
         reply.text().starts_with(&reasoning) && reply.text().ends_with(DONE),

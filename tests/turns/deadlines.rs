@@ -28,7 +28,7 @@ async fn out_of_time(stage: &Stage, streams: bool, after: Duration, deadline: Op
 }
 
 /// Checks that the turn ended at once, at the lead, with this outcome, and that nobody was blamed.
-async fn ended(stage: &mut Stage, outcome: TurnOutcome, result: &str) {
+async fn ended(stage: &Stage, outcome: TurnOutcome, result: &str) {
     let told = stage.told().await;
     assert_eq!(told.end.outcome, outcome);
     assert_eq!(told.failovers.len(), 0);
@@ -60,28 +60,28 @@ fn is_a_timeout(reply: &Reply) {
 #[tokio::test]
 async fn the_callers_deadline_ends_the_turn_as_cancelled() {
     for streams in [false, true] {
-        let mut stage = Stage::with_second(silent(), "").await;
+        let stage = Stage::with_second(silent(), "").await;
         let reply = out_of_time(&stage, streams, Duration::from_secs(1), Some("1000")).await;
         is_a_timeout(&reply);
         assert!(reply.text().contains("caller's deadline"));
         let cause = CancelCause::CallerDeadline;
-        ended(&mut stage, TurnOutcome::Cancelled { cause }, "cancelled").await;
+        ended(&stage, TurnOutcome::Cancelled { cause }, "cancelled").await;
     }
 }
 
 #[tokio::test]
 async fn the_turns_budget_ends_it_as_failed() {
-    let mut stage = Stage::with_second(silent(), "defaults: { timeouts: { turn: 10s } }\n").await;
+    let stage = Stage::with_second(silent(), "defaults: { timeouts: { turn: 10s } }\n").await;
     let reply = out_of_time(&stage, false, Duration::from_secs(10), None).await;
     is_a_timeout(&reply);
     let after_content = false;
     let reason = Reason::Timeout;
-    ended(&mut stage, TurnOutcome::Failed { reason, after_content }, "error").await;
+    ended(&stage, TurnOutcome::Failed { reason, after_content }, "error").await;
 }
 
 #[tokio::test]
 async fn a_callers_deadline_beyond_the_budget_does_not_stretch_it() {
-    let mut stage = Stage::with_second(silent(), "defaults: { timeouts: { turn: 10s } }\n").await;
+    let stage = Stage::with_second(silent(), "defaults: { timeouts: { turn: 10s } }\n").await;
     let reply = out_of_time(&stage, false, Duration::from_secs(10), Some("4000000")).await;
     is_a_timeout(&reply);
     let outcome = stage.told().await.end.outcome;
@@ -99,7 +99,7 @@ async fn a_callers_deadline_beyond_the_budget_does_not_stretch_it() {
 
 #[tokio::test]
 async fn a_deadline_in_mid_answer_ends_the_stream_with_an_error() {
-    let mut stage = Stage::with_second(stream([&*text("once")], "hang"), "").await;
+    let stage = Stage::with_second(stream([&*text("once")], "hang"), "").await;
     let question = question(true);
     let deadline = |request: reqwest::RequestBuilder| request.header("x-understudy-timeout-ms", "1000");
     let response = stage.gateway.chat(&question, deadline).await;
@@ -112,7 +112,7 @@ async fn a_deadline_in_mid_answer_ends_the_stream_with_an_error() {
     );
     assert!(!reply.text().contains(DONE));
     let cause = CancelCause::CallerDeadline;
-    ended(&mut stage, TurnOutcome::Cancelled { cause }, "cancelled").await;
+    ended(&stage, TurnOutcome::Cancelled { cause }, "cancelled").await;
     let scrape = stage.gateway.scrape().await;
     assert_eq!(scrape.count("understudy_streams_total", &[("end", "cancelled")]), 1);
 }

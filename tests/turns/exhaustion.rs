@@ -27,8 +27,8 @@ async fn exhaust(calls: [Value; 2], streams: bool) -> Exhausted {
 
 impl Exhausted {
     /// Checks what the client is told; `reason` is the one cause, or `mixed`.
-    async fn told(mut self, status: u16, code: &str, reason: &str) -> Reply {
-        let (reply, stage) = (self.reply, &mut self.stage);
+    async fn told(self, status: u16, code: &str, reason: &str) -> Reply {
+        let (reply, stage) = (self.reply, &self.stage);
         let error = &reply.json()["error"];
         assert_eq!(
             (reply.status, &error["code"], &error["reason"]),

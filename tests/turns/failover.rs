@@ -14,14 +14,14 @@ type Cause = (Reason, Option<u16>, Cut);
 
 /// Plays a turn whose lead does `call`, and checks that the second answers and everyone tells the same story.
 async fn moves_on(call: Value, streams: bool, cause: Cause) {
-    let mut stage = Stage::with_second(call, "defaults: { timeouts: { connect: 200ms } }\n").await;
+    let stage = Stage::with_second(call, "defaults: { timeouts: { connect: 200ms } }\n").await;
     let question = question(streams);
     let asked = stage.ask(&question);
     let reply = asked.await;
-    tells_of_the_second(&mut stage, &reply, cause).await;
+    tells_of_the_second(&stage, &reply, cause).await;
 }
 
-async fn tells_of_the_second(stage: &mut Stage, reply: &Reply, (reason, status, cut): Cause) {
+async fn tells_of_the_second(stage: &Stage, reply: &Reply, (reason, status, cut): Cause) {
     assert_eq!(reply.status, 200, "{}", reply.text());
     let told = stage.told().await;
     let attempts = told.end.attempts.len();
@@ -196,7 +196,7 @@ async fn a_friendly_page_is_not_an_answer() {
 async fn a_stall_before_the_first_content_moves_on() {
     let comment = ": still here\n\n";
     for call in [json!({ "delay_ms": 600_000 }), stream([comment], "hang")] {
-        let mut stage = Stage::with_second(call, "").await;
+        let stage = Stage::with_second(call, "").await;
         let question = question(true);
         let asked = stage.ask(&question);
         let stalled = async {
@@ -205,14 +205,14 @@ async fn a_stall_before_the_first_content_moves_on() {
         };
         let (reply, ()) = tokio::join!(asked, stalled);
         let cause = (Reason::Timeout, None, Cut::FirstContentLimit);
-        tells_of_the_second(&mut stage, &reply, cause).await;
+        tells_of_the_second(&stage, &reply, cause).await;
         stage.all_ended().await;
     }
 }
 
 #[tokio::test]
 async fn a_whole_answer_that_takes_too_long_moves_on() {
-    let mut stage = Stage::with_second(json!({ "delay_ms": 600_000 }), "").await;
+    let stage = Stage::with_second(json!({ "delay_ms": 600_000 }), "").await;
     let question = question(false);
     let stalled = async {
         stage.called(&lead(), 1).await;
@@ -220,5 +220,5 @@ async fn a_whole_answer_that_takes_too_long_moves_on() {
     };
     let (reply, ()) = tokio::join!(stage.ask(&question), stalled);
     let cause = (Reason::Timeout, None, Cut::WholeLimit);
-    tells_of_the_second(&mut stage, &reply, cause).await;
+    tells_of_the_second(&stage, &reply, cause).await;
 }

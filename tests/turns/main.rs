@@ -1,11 +1,13 @@
 //! Turns over real sockets: what clients see, what providers see, what is counted.
 
+mod backpressure;
 mod broken_streams;
 mod cancel;
 mod deadlines;
 mod exhaustion;
 mod failover;
 mod headers;
+mod operations;
 mod pass_through;
 mod sessions;
 mod stage;

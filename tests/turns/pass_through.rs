@@ -88,7 +88,7 @@ async fn a_missing_done_is_supplied() {
 
 #[tokio::test]
 async fn a_socket_left_open_after_done_holds_nobody_up() {
-    let (mut stage, reply) = streamed([&*text("hello"), &finish(), DONE], "hang").await;
+    let (stage, reply) = streamed([&*text("hello"), &finish(), DONE], "hang").await;
     assert_eq!(reply.text(), [text("hello"), finish(), DONE.to_owned()].concat());
     stage.told().await;
     stage.all_ended().await;

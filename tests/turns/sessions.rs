@@ -157,7 +157,7 @@ async fn two_client_keys_that_choose_one_session_name_do_not_meet() {
 
 #[tokio::test]
 async fn turns_without_a_session_wait_for_nobody_and_are_given_no_name() {
-    let mut stage = slow("").await;
+    let stage = slow("").await;
     let one = says("x");
     let both = async {
         stage.called(&lead(), 2).await;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use reqwest::RequestBuilder;
 use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
-use tokio::sync::broadcast;
+use tokio::sync::{Mutex, broadcast};
 use understudy::AppOptions;
 use understudy_messages::clock::Clock;
 use understudy_messages::events::{Decision, Event, FailoverDecided, SharedEvent, TurnEnded};
@@ -22,7 +22,7 @@ pub struct Stage {
     pub gateway: Gateway,
     pub simulator: Simulator,
     pub clock: Clock,
-    events: broadcast::Receiver<SharedEvent>,
+    events: Mutex<broadcast::Receiver<SharedEvent>>,
 }
 
 /// A whole response.
@@ -65,7 +65,7 @@ impl Stage {
         };
         let gateway = Gateway::start_with(&yaml, app);
         Self {
-            events: gateway.events(),
+            events: Mutex::new(gateway.events()),
             gateway,
             simulator,
             clock,
@@ -107,10 +107,11 @@ impl Stage {
     }
 
     /// Reads events up to the next end of a turn.
-    pub async fn told(&mut self) -> Told {
+    pub async fn told(&self) -> Told {
+        let mut events = self.events.lock().await;
         let mut failovers = Vec::new();
         loop {
-            match &*self.events.recv().await.expect("the gateway tells") {
+            match &*events.recv().await.expect("the gateway tells") {
                 Event::FailoverDecided(decided) => failovers.push(decided.clone()),
                 Event::TurnEnded(end) => {
                     let end = end.clone();
