@@ -102,7 +102,7 @@ async fn the_provider_gets_its_own_credential_and_only_listed_headers() {
     stage.simulator.journal().read(|entries| {
         let call = entries.records_of(&lead()).next().expect("a call");
         assert!(!call.headers.mention("client-secret"), "{:?}", call.headers);
-        assert!(call.credential.as_ref().is_some_and(|key| key.is("sk-of-a")));
+        assert!(call.credential.as_ref().is_some_and(|key| key.is("canary-key-of-a")));
         for (name, value) in PASSES {
             assert_eq!(call.headers.get(name), Some(value), "{name}");
         }

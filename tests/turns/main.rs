@@ -9,6 +9,7 @@ mod failover;
 mod headers;
 mod operations;
 mod pass_through;
+mod secrets;
 mod sessions;
 mod stage;
 mod surface;

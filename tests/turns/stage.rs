@@ -199,7 +199,7 @@ impl Told {
 fn provider(simulator: &Simulator, target: &str) -> String {
     let target = ModelRef::parse(target).expect("provider/model");
     let (name, model, url) = (&target.provider, &target.model, simulator.base_url_of(&target));
-    format!("  {name}: {{ api: openai-chat, base_url: \"{url}\", api_key: sk-of-{name}, models: [{model}] }}\n")
+    format!("  {name}: {{ api: openai-chat, base_url: \"{url}\", api_key: canary-key-of-{name}, models: [{model}] }}\n")
 }
 
 /// Reads a response to its end.
