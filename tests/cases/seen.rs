@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use understudy::scrape::Scrape;
-use understudy_messages::events::{Decision, Event, FailoverDecided, SharedEvent, TurnEnded};
+use understudy_messages::events::{Decision, Event, FailoverDecided, SharedEvent, TerminalFailure, TurnEnded};
 use understudy_messages::turn::{AttemptOutcome, TurnOutcome};
 use understudy_providers::sim::entries::{End, Record};
 use understudy_providers::sim::headers::RequestHeaders;
@@ -112,7 +112,7 @@ pub(crate) fn fired(events: &[SharedEvent]) -> Vec<Fired> {
     let ends = || {
         events.iter().filter_map(|event| match &**event {
             Event::TurnEnded(ended) => Some(ended),
-            Event::FailoverDecided(_) | Event::GenerationPublished { .. } => None,
+            _ => None,
         })
     };
     let request_of = |turn| {
@@ -123,12 +123,14 @@ pub(crate) fn fired(events: &[SharedEvent]) -> Vec<Fired> {
     let hooks = |event: &SharedEvent| match &**event {
         Event::FailoverDecided(decided) => failover(decided).into_iter().collect(),
         Event::TurnEnded(ended) => ended_hooks(ended),
-        Event::GenerationPublished { .. } => Vec::new(),
+        Event::TerminalFailure(failure) => vec![(Hook::ModelFailureTerminal, terminal_payload(failure))],
+        _ => Vec::new(),
     };
     let turn_of = |event: &SharedEvent| match &**event {
         Event::FailoverDecided(decided) => Some(decided.turn),
+        Event::TerminalFailure(failure) => Some(failure.turn),
         Event::TurnEnded(ended) => Some(ended.turn),
-        Event::GenerationPublished { .. } => None,
+        _ => None,
     };
     let of_event = |event: &SharedEvent| {
         let request = turn_of(event).and_then(request_of);
@@ -150,34 +152,21 @@ fn failover(decided: &FailoverDecided) -> Option<(Hook, Value)> {
     }
 }
 
-/// `agent_end` for every turn; the terminal hook for one that failed before any of its answer was delivered (design §2.8).
+/// `agent_end` for every turn.
 fn ended_hooks(ended: &TurnEnded) -> Vec<(Hook, Value)> {
-    let (success, terminal) = match ended.outcome {
-        TurnOutcome::Completed => (true, false),
-        TurnOutcome::Failed { after_content, .. } => (false, !after_content),
-        TurnOutcome::Cancelled { .. } | TurnOutcome::Blocked => (false, false),
-    };
+    let success = matches!(ended.outcome, TurnOutcome::Completed);
     let face = if success { Hook::AfterResponse } else { Hook::OnError };
-    let mut hooks = vec![
+    vec![
         (Hook::AgentEnd, json!({ "success": success })),
         (face, json!({ "success": success })),
-    ];
-    if terminal {
-        hooks.push((Hook::ModelFailureTerminal, terminal_payload(ended)));
-    }
-    hooks
+    ]
 }
 
-fn terminal_payload(ended: &TurnEnded) -> Value {
-    let attempts = ended.attempts.iter().filter_map(|attempt| match &attempt.outcome {
+fn terminal_payload(failure: &TerminalFailure) -> Value {
+    let attempts = failure.attempts.iter().filter_map(|attempt| match &attempt.outcome {
         AttemptOutcome::Error { reason, .. } => Some(json!({ "target": attempt.model, "reason": reason })),
         AttemptOutcome::Ok | AttemptOutcome::Cancelled => None,
     });
     let attempts: Vec<_> = attempts.collect();
-    let kind = if ended.attempts.is_empty() {
-        "run_failed_before_reply"
-    } else {
-        "all_models_failed"
-    };
-    json!({ "kind": kind, "attempts": attempts })
+    json!({ "kind": failure.kind, "attempts": attempts, "final_message": failure.final_message })
 }
