@@ -127,7 +127,8 @@ impl Driver {
         match reply.status {
             200 => reply.text = answer::read(&body)?.text,
             _ => {
-                let error: Value = serde_json::from_slice(&body).context("an error that is no JSON")?;
+                let no_json = || format!("status {} with a body that is no JSON", reply.status);
+                let error: Value = serde_json::from_slice(&body).with_context(no_json)?;
                 reply.error = error["error"]["code"].is_string();
             }
         }
