@@ -1,9 +1,9 @@
-//! Plays a case: the real app, simulated upstreams and real clients on one clock.
+//! Plays a case: the real app, simulated upstreams and real clients, on one clock that is moved by hand.
 //!
-//! The clock runs in real time and is moved where only time could change anything: to the next step when nothing is
-//! under way, else in small steps while gateway and upstreams provably wait. The proof is that nothing moves during
-//! several round trips through the one thread that serves the API and every upstream connection, while clients and
-//! upstreams share the other thread with the player.
+//! The clock stands still while anything moves. It goes to the next step when nothing is under way, else forward in
+//! small steps, once gateway and upstreams provably wait for time alone. The proof is that nothing moves during several
+//! round trips through the one thread that serves the API and every upstream connection; clients and upstreams share
+//! the other thread with the player.
 
 use std::time::Duration;
 
@@ -20,12 +20,15 @@ use understudy_tests::gateway::{Gateway, client};
 
 use crate::case::{Action, Case, Step};
 use crate::client::Clients;
+use crate::hooks;
 use crate::log::Log;
 use crate::seen::{self, Page, Seen};
 use crate::windows;
 
 /// Round trips without any change that prove that only time is waited for.
 const ROUND_TRIPS: u32 = 3;
+/// How long a round trip may take, in real time.
+const PROBE: Duration = Duration::from_secs(30);
 /// The first step of a wait; later ones grow with it.
 const FIRST_STEP: Duration = Duration::from_millis(20);
 /// The longest step of a wait.
@@ -52,7 +55,9 @@ pub(crate) fn play(case: &Case, log: &Log) -> Result<Seen, String> {
         arbiters: 1,
     };
     let gateway = Gateway::start_with(&yaml, options);
-    let seen = watch(&runtime, case, &gateway, &simulator, clock, log);
+    clock.hold();
+    let seen = watch(&runtime, case, &gateway, &simulator, clock.clone(), log);
+    clock.release();
     // clients and upstreams first: a gateway waits for open connections when it stops
     runtime.block_on(simulator.stop());
     drop(runtime);
@@ -111,7 +116,7 @@ fn watch(
                 .iter()
                 .map(|violation| violation.target.to_string())
                 .collect(),
-            fired: seen::fired(&player.events),
+            fired: hooks::fired(&player.events),
             events_missed: player.events_missed,
             event_texts: serde_json::to_string(&player.events.iter().map(|event| &**event).collect::<Vec<_>>())
                 .expect("events are JSON"),
@@ -244,7 +249,8 @@ impl<'a> Player<'a> {
         let mut stamp = began;
         let mut still = 0;
         while still < ROUND_TRIPS {
-            let _any_status = self.probe.get(self.gateway.api("/v1/models")).send().await;
+            let probe = self.probe.get(self.gateway.api("/v1/models")).timeout(PROBE);
+            probe.send().await.expect("the API answers");
             let now = self.stamp();
             still = if now == stamp { still + 1 } else { 0 };
             stamp = now;

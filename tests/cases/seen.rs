@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use understudy::scrape::Scrape;
-use understudy_messages::events::{Decision, Event, FailoverDecided, SharedEvent, TurnEnded};
-use understudy_messages::turn::{AttemptOutcome, TurnOutcome};
 use understudy_providers::sim::entries::{End, Record};
 use understudy_providers::sim::headers::RequestHeaders;
 use understudy_providers::sim::journal::Journal;
 
-use crate::expect::events::Hook;
+use crate::hooks::Fired;
 use crate::log::Log;
 use crate::reply::Reply;
 use crate::windows::Window;
@@ -46,15 +43,6 @@ pub(crate) struct Call {
     pub(crate) end: Option<End>,
     pub(crate) headers: RequestHeaders,
     pub(crate) body: String,
-}
-
-/// A hook that fired, or would have: read from the event tap.
-#[derive(Clone, Debug)]
-pub(crate) struct Fired {
-    pub(crate) hook: Hook,
-    /// The request's id, once its turn has ended.
-    pub(crate) request: Option<String>,
-    pub(crate) payload: Value,
 }
 
 /// The metrics page.
@@ -105,79 +93,4 @@ pub(crate) fn open_connections(journal: &Journal) -> BTreeMap<String, u64> {
             .map(|(target, tally)| (target.to_string(), tally.open_connections))
             .collect()
     })
-}
-
-/// The hooks that these events stand for, in order.
-pub(crate) fn fired(events: &[SharedEvent]) -> Vec<Fired> {
-    let ends = || {
-        events.iter().filter_map(|event| match &**event {
-            Event::TurnEnded(ended) => Some(ended),
-            Event::FailoverDecided(_) | Event::GenerationPublished { .. } => None,
-        })
-    };
-    let request_of = |turn| {
-        ends()
-            .find(|ended| ended.turn == turn)
-            .map(|ended| ended.request.to_string())
-    };
-    let hooks = |event: &SharedEvent| match &**event {
-        Event::FailoverDecided(decided) => failover(decided).into_iter().collect(),
-        Event::TurnEnded(ended) => ended_hooks(ended),
-        Event::GenerationPublished { .. } => Vec::new(),
-    };
-    let turn_of = |event: &SharedEvent| match &**event {
-        Event::FailoverDecided(decided) => Some(decided.turn),
-        Event::TurnEnded(ended) => Some(ended.turn),
-        Event::GenerationPublished { .. } => None,
-    };
-    let of_event = |event: &SharedEvent| {
-        let request = turn_of(event).and_then(request_of);
-        let fired = hooks(event).into_iter().map(move |(hook, payload)| Fired {
-            hook,
-            request: request.clone(),
-            payload,
-        });
-        fired.collect::<Vec<_>>()
-    };
-    events.iter().flat_map(of_event).collect()
-}
-
-/// In the cases `model_failover` counts moves to another model only (design §2.5).
-fn failover(decided: &FailoverDecided) -> Option<(Hook, Value)> {
-    match decided.decision {
-        Decision::FallbackModel => Some((Hook::ModelFailover, json!(decided))),
-        Decision::RetrySame | Decision::RotateCredential | Decision::SurfaceError => None,
-    }
-}
-
-/// `agent_end` for every turn; the terminal hook for one that failed before any of its answer was delivered (design §2.8).
-fn ended_hooks(ended: &TurnEnded) -> Vec<(Hook, Value)> {
-    let (success, terminal) = match ended.outcome {
-        TurnOutcome::Completed => (true, false),
-        TurnOutcome::Failed { after_content, .. } => (false, !after_content),
-        TurnOutcome::Cancelled { .. } | TurnOutcome::Blocked => (false, false),
-    };
-    let face = if success { Hook::AfterResponse } else { Hook::OnError };
-    let mut hooks = vec![
-        (Hook::AgentEnd, json!({ "success": success })),
-        (face, json!({ "success": success })),
-    ];
-    if terminal {
-        hooks.push((Hook::ModelFailureTerminal, terminal_payload(ended)));
-    }
-    hooks
-}
-
-fn terminal_payload(ended: &TurnEnded) -> Value {
-    let attempts = ended.attempts.iter().filter_map(|attempt| match &attempt.outcome {
-        AttemptOutcome::Error { reason, .. } => Some(json!({ "target": attempt.model, "reason": reason })),
-        AttemptOutcome::Ok | AttemptOutcome::Cancelled => None,
-    });
-    let attempts: Vec<_> = attempts.collect();
-    let kind = if ended.attempts.is_empty() {
-        "run_failed_before_reply"
-    } else {
-        "all_models_failed"
-    };
-    json!({ "kind": kind, "attempts": attempts })
 }
