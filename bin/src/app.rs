@@ -246,7 +246,9 @@ fn serve_api(shared: Arc<Shared>, listener: TcpListener, workers: usize) -> io::
             .configure(|routes| http::api(routes, &shared))
     });
     let server = server.workers(workers).tcp_nodelay(true).h1_allow_half_closed(false);
-    let server = server.disable_signals().shutdown_timeout(http::ENDING_GRACE.as_secs());
+    let server = server
+        .disable_signals()
+        .shutdown_timeout(http::CONNECTION_GRACE.as_secs());
     Ok(server.listen(listener)?.run())
 }
 

@@ -11,13 +11,22 @@ mod models;
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix_web::http::Method;
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, ServiceConfig};
+use actix_web::{FromRequest, Handler, Resource, Responder};
 
 use crate::app::Shared;
 
-/// How long the ending of a turn may take once it has been cancelled.
-pub(crate) const ENDING_GRACE: Duration = Duration::from_secs(5);
+/// How long the ending of a turn may take once it has been cancelled: as long as its session waits for it.
+pub(crate) const ENDING_GRACE: Duration = Duration::from_secs(10);
+/// How long a connection may take to write what is left of its response, once all turns have ended.
+pub(crate) const CONNECTION_GRACE: Duration = Duration::from_secs(5);
+
+/// Methods of a path that only tells something.
+const READ: &str = "GET, HEAD, OPTIONS";
+/// Methods of a path that does something.
+const ACT: &str = "POST, OPTIONS";
 
 /// The API listener.
 pub(crate) fn api(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
@@ -25,9 +34,9 @@ pub(crate) fn api(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
         web::scope("")
             .wrap(from_fn(edge::authorize_client))
             .wrap(from_fn(edge::observe))
-            .route("/v1/chat/completions", web::post().to(chat::completions))
-            .route("/v1/models", web::get().to(models::list))
-            .route("/v1/models/{id:.*}", web::get().to(models::get))
+            .service(path("/v1/chat/completions", ACT).post(chat::completions))
+            .service(read("/v1/models", models::list))
+            .service(read("/v1/models/{id:.*}", models::get))
             .default_service(web::to(error::not_found)),
     );
 }
@@ -38,11 +47,25 @@ pub(crate) fn admin(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
         web::scope("")
             .wrap(from_fn(edge::authorize_operator))
             .wrap(from_fn(edge::observe))
-            .route("/metrics", web::get().to(admin::metrics))
-            .route("/livez", web::get().to(admin::livez))
-            .route("/readyz", web::get().to(admin::readyz))
-            .route("/startupz", web::get().to(admin::startupz))
-            .route("/admin/v1/status", web::get().to(admin::status))
+            .service(read("/metrics", admin::metrics))
+            .service(read("/livez", admin::livez))
+            .service(read("/readyz", admin::readyz))
+            .service(read("/startupz", admin::startupz))
+            .service(read("/admin/v1/status", admin::status))
             .default_service(web::to(error::not_found)),
     );
+}
+
+/// A path that knows which methods it takes.
+fn path(path: &str, methods: &'static str) -> Resource {
+    web::resource(path).default_service(web::to(move |method: Method| error::other_method(method, methods)))
+}
+
+fn read<F, Args>(at: &str, handler: F) -> Resource
+where
+    F: Handler<Args> + Clone,
+    Args: FromRequest + 'static,
+    F::Output: Responder + 'static,
+{
+    path(at, READ).get(handler.clone()).head(handler)
 }

@@ -19,6 +19,7 @@ const NO_PATIENCE: Duration = Duration::from_millis(100);
 pub struct Gateway {
     api: String,
     admin: String,
+    client: reqwest::Client,
     tap: EventTap,
     stop: Option<oneshot::Sender<Duration>>,
     thread: Option<JoinHandle<()>>,
@@ -58,6 +59,7 @@ impl Gateway {
         Self {
             api: format!("http://{api}"),
             admin: format!("http://{admin}"),
+            client: client(),
             tap,
             stop: Some(stop),
             thread: Some(thread),
@@ -74,6 +76,11 @@ impl Gateway {
         format!("{}{path}", self.admin)
     }
 
+    /// A client for requests of the test's own; it keeps no connection that is not used.
+    pub fn client(&self) -> &reqwest::Client {
+        &self.client
+    }
+
     /// Every event from now on.
     pub fn events(&self) -> broadcast::Receiver<SharedEvent> {
         self.tap.subscribe()
@@ -81,8 +88,8 @@ impl Gateway {
 
     /// What Prometheus would see now.
     pub async fn scrape(&self) -> Scrape {
-        let response = reqwest::get(self.admin("/metrics")).await.expect("a scrape");
-        Scrape::parse(&response.text().await.expect("text"))
+        let response = self.client.get(self.admin("/metrics")).send().await;
+        Scrape::parse(&response.expect("a scrape").text().await.expect("text"))
     }
 
     /// Sends a chat completion; `edit` may add to the request.
@@ -91,7 +98,10 @@ impl Gateway {
         body: &serde_json::Value,
         edit: impl FnOnce(reqwest::RequestBuilder) -> reqwest::RequestBuilder,
     ) -> reqwest::Response {
-        let request = client().post(self.api("/v1/chat/completions")).body(body.to_string());
+        let request = self
+            .client
+            .post(self.api("/v1/chat/completions"))
+            .body(body.to_string());
         edit(request).send().await.expect("a response")
     }
 
@@ -115,11 +125,12 @@ impl Drop for Gateway {
     }
 }
 
-/// A client that follows no proxy and keeps no connection of another test.
-pub fn client() -> reqwest::Client {
+/// A client that follows no proxy. It keeps no idle connection: a server that stops would wait for it.
+fn client() -> reqwest::Client {
     understudy::install_tls();
     reqwest::Client::builder()
         .no_proxy()
+        .pool_max_idle_per_host(0)
         .tcp_nodelay(true)
         .build()
         .expect("a client")

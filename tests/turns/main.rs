@@ -1,4 +1,16 @@
 //! Turns over real sockets: what clients see, what providers see, what is counted.
 
+mod backpressure;
+mod broken_streams;
 mod cancel;
+mod deadlines;
 mod ends;
+mod exhaustion;
+mod failover;
+mod headers;
+mod operations;
+mod pass_through;
+mod secrets;
+mod sessions;
+mod stage;
+mod surface;

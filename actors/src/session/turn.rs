@@ -21,8 +21,9 @@ use super::SessionContext;
 use crate::registry::{CastError, GATE_WAIT, Held};
 use crate::telemetry::{QueueCause, ServedBy, TurnResult};
 
-/// How long a conductor may take to end a turn that has been cancelled, before it counts as lost.
-const ENDING_GRACE: Duration = Duration::from_secs(5);
+/// How long a conductor may take to end a turn that has been cancelled, before it counts as lost: longer than it waits
+/// for a client that does not read.
+const ENDING_GRACE: Duration = Duration::from_secs(10);
 
 /// One turn, from acceptance to its end.
 pub(super) struct Turn {

@@ -1,8 +1,8 @@
 //! Errors as an OpenAI client reads them: `{"error": {message, type, param, code}}`, and our own `reason`.
 
 use actix_web::HttpResponse;
-use actix_web::http::StatusCode;
-use actix_web::http::header::{self, HeaderName};
+use actix_web::http::header::{self, HeaderName, HeaderValue};
+use actix_web::http::{Method, StatusCode};
 use serde::Serialize;
 use understudy_messages::terminal::{Source, TurnFailure};
 
@@ -61,6 +61,21 @@ pub(super) fn respond(failure: &TurnFailure, param: Option<&str>) -> HttpRespons
 pub(super) async fn not_found() -> HttpResponse {
     let hint = "No such path. The API serves /v1/chat/completions and /v1/models.";
     respond(&TurnFailure::ours(404, "not_found", hint), None)
+}
+
+/// A method that a path of ours does not take: `OPTIONS` is told which ones it takes, any other is refused.
+pub(super) async fn other_method(method: Method, allowed: &'static str) -> HttpResponse {
+    let mut response = match method {
+        Method::OPTIONS => HttpResponse::NoContent().finish(),
+        _ => respond(
+            &TurnFailure::ours(405, "method_not_allowed", "This path does not take this method."),
+            None,
+        ),
+    };
+    response
+        .headers_mut()
+        .insert(header::ALLOW, HeaderValue::from_static(allowed));
+    response
 }
 
 #[cfg(test)]

@@ -1,0 +1,82 @@
+//! A client that does not read: reading upstream stops, others go on, and the turn still ends when its time is over.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use understudy_messages::failure::{CancelCause, Reason};
+use understudy_messages::turn::TurnOutcome;
+use understudy_providers::sim::entries::EndedBy;
+
+use crate::stage::{Stage, lead, question, text};
+
+/// What the provider has to say: half a gigabyte, far more than sockets and channels hold.
+const FRAME: usize = 64 << 10;
+const FRAMES: usize = 8192;
+/// What sockets and channels may hold, all together.
+const HELD: u64 = 64 << 20;
+
+/// A stage, and a client in the middle of a stream of which it reads no more.
+async fn unread() -> (Stage, TcpStream) {
+    let frames = json!([[0, text(&"x".repeat(FRAME)), FRAMES]]);
+    let call = json!({ "headers": { "content-type": "text/event-stream" }, "frames": frames });
+    let other = json!({ "calls": [{ "answer": { "text": "yes" } }] });
+    let stage = Stage::set(json!({ "a/m": { "calls": [call] }, "b/m": other })).await;
+    let body = question(true).to_string();
+    let length = body.len();
+    let request = format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}");
+    let address = stage.gateway.api("").replace("http://", "");
+    let mut socket = TcpStream::connect(address).await.expect("a connection");
+    socket.write_all(request.as_bytes()).await.expect("sent");
+    socket.read_exact(&mut [0; 1024]).await.expect("the answer begins");
+    let mut before = 0;
+    while written(&stage) != before {
+        before = written(&stage);
+        others_go_on(&stage).await;
+    }
+    (stage, socket)
+}
+
+fn written(stage: &Stage) -> u64 {
+    let journal = stage.simulator.journal();
+    journal.read(|entries| entries.records_of(&lead()).map(|call| call.bytes_written).sum())
+}
+
+/// Twenty turns of others, one after the other.
+async fn others_go_on(stage: &Stage) {
+    let mut question = question(false);
+    question["model"] = json!("b/m");
+    for _ in 0..20 {
+        assert_eq!(stage.ask(&question).await.status, 200);
+        assert_eq!(stage.told().await.end.outcome, TurnOutcome::Completed);
+    }
+}
+
+/// Checks that the turn ends so while its client still does not read.
+async fn ends(stage: &Stage, outcome: TurnOutcome) {
+    let told = stage.in_time(Duration::from_secs(1), stage.told()).await;
+    assert_eq!(told.end.outcome, outcome);
+    assert_eq!(told.end.attempts.len(), 1);
+    stage.all_ended().await;
+    let journal = stage.simulator.journal();
+    let end = journal.read(|entries| entries.records_of(&lead()).next().and_then(|call| call.end));
+    assert_eq!(end.map(|end| end.by), Some(EndedBy::Peer));
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_stops_the_reading_upstream_until_the_budget_ends() {
+    let (stage, _unread) = unread().await;
+    let held = written(&stage);
+    assert!(held < HELD, "{held} bytes were read for a client that reads none");
+    let (reason, after_content) = (Reason::Timeout, true);
+    ends(&stage, TurnOutcome::Failed { reason, after_content }).await;
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_holds_up_no_shutdown() {
+    let (mut stage, _unread) = unread().await;
+    stage.gateway.begin_stop(Duration::from_secs(5));
+    let cause = CancelCause::Shutdown;
+    ends(&stage, TurnOutcome::Cancelled { cause }).await;
+}
