@@ -18,6 +18,7 @@ mod expect;
 mod hooks;
 mod log;
 mod play;
+mod player;
 mod reply;
 mod seen;
 mod skips;
