@@ -6,6 +6,7 @@ mod chat;
 mod edge;
 mod error;
 mod headers;
+mod ledger;
 mod models;
 
 use std::sync::Arc;
@@ -52,6 +53,8 @@ pub(crate) fn admin(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
             .service(read("/readyz", admin::readyz))
             .service(read("/startupz", admin::startupz))
             .service(read("/admin/v1/status", admin::status))
+            .service(read("/admin/v1/providers", ledger::list))
+            .service(path("/admin/v1/providers/{provider}/reset", ACT).post(ledger::reset))
             .default_service(web::to(error::not_found)),
     );
 }

@@ -243,7 +243,10 @@ fn untouched_status(cause: Option<Reason>) -> u16 {
     if cause == Some(Reason::RateLimit) { 429 } else { 503 }
 }
 
+/// Rounded up, at least 1. What is left beyond a whole second by less than a tenth takes the client's way to pass.
 fn whole_seconds(wait: Duration) -> u64 {
+    const NOISE: Duration = Duration::from_millis(100);
+    let wait = wait.saturating_sub(NOISE);
     wait.as_secs().saturating_add(u64::from(wait.subsec_nanos() > 0)).max(1)
 }
 

@@ -25,12 +25,16 @@ pub enum Route {
     Startupz,
     /// `GET /admin/v1/status`
     Status,
+    /// `GET /admin/v1/providers`
+    Providers,
+    /// `POST /admin/v1/providers/{provider}/reset`
+    ProviderReset,
     /// Anything else.
     Other,
 }
 
-/// Every route.
-pub const ROUTES: [Route; 9] = [
+/// Every route, in the order of the enum.
+pub const ROUTES: [Route; 11] = [
     Route::ChatCompletions,
     Route::Models,
     Route::Model,
@@ -39,6 +43,8 @@ pub const ROUTES: [Route; 9] = [
     Route::Readyz,
     Route::Startupz,
     Route::Status,
+    Route::Providers,
+    Route::ProviderReset,
     Route::Other,
 ];
 
@@ -54,6 +60,8 @@ impl Route {
             Self::Readyz => "/readyz",
             Self::Startupz => "/startupz",
             Self::Status => "/admin/v1/status",
+            Self::Providers => "/admin/v1/providers",
+            Self::ProviderReset => "/admin/v1/providers/{provider}/reset",
             Self::Other => OTHER,
         }
     }
@@ -61,7 +69,7 @@ impl Route {
     /// The method that it answers.
     pub const fn method(self) -> &'static str {
         match self {
-            Self::ChatCompletions => "POST",
+            Self::ChatCompletions | Self::ProviderReset => "POST",
             Self::Models
             | Self::Model
             | Self::Metrics
@@ -69,6 +77,7 @@ impl Route {
             | Self::Readyz
             | Self::Startupz
             | Self::Status
+            | Self::Providers
             | Self::Other => "GET",
         }
     }

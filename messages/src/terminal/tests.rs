@@ -102,9 +102,10 @@ fn limits_and_load_together_read_as_a_limit() {
 fn a_known_end_is_told_in_seconds_up_to_a_minute_then_in_minutes() {
     for (soonest, told, header) in [
         (1, "1 s", 1),
-        (24_001, "25 s", 25),
+        (24_050, "24 s", 24),
+        (24_101, "25 s", 25),
         (60_000, "60 s", 60),
-        (60_001, "2 min", 61),
+        (60_101, "2 min", 61),
     ] {
         let terminal = failed(&[Reason::RateLimit], Some(soonest));
         assert_eq!(
