@@ -9,7 +9,7 @@ use reqwest::RequestBuilder;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 use understudy_providers::sim::journal::Journal;
-use understudy_tests::gateway::{Gateway, client};
+use understudy_tests::gateway::Gateway;
 
 use crate::case::{Api, Request};
 use crate::reply::Reply;
@@ -29,7 +29,7 @@ pub(crate) struct Clients {
 impl Clients {
     pub(crate) fn new(gateway: &Gateway, journal: Journal) -> Self {
         Self {
-            http: client(),
+            http: gateway.client().clone(),
             api: gateway.api(""),
             journal,
             under_way: JoinSet::new(),

@@ -1,8 +1,9 @@
 //! The log of the whole process at its finest level, kept for those who search it for secrets.
 
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tracing_subscriber::filter::LevelFilter;
 use tracing_subscriber::fmt::MakeWriter;
 
 /// The most that is kept, in bytes.
@@ -19,29 +20,34 @@ struct Kept {
 }
 
 impl Log {
-    /// Captures the log of this process from now on. To be called once.
-    pub(crate) fn capture() -> Self {
-        let log = Self::default();
-        let subscriber = tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::TRACE);
-        subscriber.with_ansi(false).with_writer(log.clone()).init();
-        log
+    /// Captures the log of this process from now on, and forgets what was captured before.
+    pub(crate) fn begin(&self) {
+        *self.kept() = Kept::default();
+        let subscriber = tracing_subscriber::fmt()
+            .with_max_level(LevelFilter::TRACE)
+            .with_ansi(false);
+        // fails when it is captured already
+        let _capturing = subscriber.with_writer(self.clone()).try_init();
     }
 
     /// Whether some line has this text.
     pub(crate) fn mentions(&self, text: &str) -> bool {
-        let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        memchr::memmem::find(&kept.bytes, text.as_bytes()).is_some()
+        memchr::memmem::find(&self.kept().bytes, text.as_bytes()).is_some()
     }
 
     /// Whether nothing had to be left out.
     pub(crate) fn is_whole(&self) -> bool {
-        !self.0.lock().unwrap_or_else(PoisonError::into_inner).is_cut
+        !self.kept().is_cut
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl io::Write for &Log {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.kept();
         if kept.bytes.len() + line.len() > LIMIT {
             kept.is_cut = true;
         } else {

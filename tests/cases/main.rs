@@ -15,8 +15,10 @@ mod case;
 mod client;
 mod config;
 mod expect;
+mod hooks;
 mod log;
 mod play;
+mod player;
 mod reply;
 mod seen;
 mod skips;
@@ -50,7 +52,7 @@ fn main() -> io::Result<ExitCode> {
     if let Some(wanted) = std::env::args().skip(1).find(|argument| !argument.starts_with('-')) {
         files.retain(|file| name(file).contains(&wanted));
     }
-    let outcomes = play_all(files);
+    let outcomes = play_all(&files);
     print(&outcomes, &mut out)?;
     let failed = outcomes.values().any(|outcome| matches!(outcome, Outcome::Failed(_)));
     Ok(ExitCode::from(u8::from(failed)))
@@ -70,20 +72,39 @@ fn name(file: &Path) -> String {
     file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Plays all cases, a few at a time.
-fn play_all(files: Vec<PathBuf>) -> BTreeMap<String, Outcome> {
-    let log = Log::capture();
-    let files = Mutex::new(files.into_iter());
-    let outcomes = Mutex::new(BTreeMap::new());
-    let next = || files.lock().expect("no holder panics").next();
+/// Plays all cases: a few at a time, then one by one those that search the log, for it is the whole process's.
+fn play_all(files: &[PathBuf]) -> BTreeMap<String, Outcome> {
+    let (log, mut outcomes) = (Log::default(), BTreeMap::new());
+    let (mut together, mut alone) = (Vec::new(), Vec::new());
+    for file in files {
+        match read(file) {
+            Ok(case) if case.expect.searches_the_log() => alone.push(case),
+            Ok(case) => together.push(case),
+            Err(error) => drop(outcomes.insert(name(file), Outcome::Failed(vec![error]))),
+        }
+    }
+    outcomes.extend(play_at_once(AT_ONCE, together, &log));
+    outcomes.extend(play_at_once(1, alone, &log));
+    outcomes
+}
+
+fn read(file: &Path) -> Result<Case, String> {
+    let case = Case::read(file).map_err(|error| format!("it cannot be read: {error}"))?;
+    match case.id == name(file) {
+        true => Ok(case),
+        false => Err(format!("its id is {}", case.id)),
+    }
+}
+
+fn play_at_once(threads: usize, cases: Vec<Case>, log: &Log) -> BTreeMap<String, Outcome> {
+    let (cases, outcomes) = (Mutex::new(cases.into_iter()), Mutex::new(BTreeMap::new()));
+    let next = || cases.lock().expect("no holder panics").next();
     std::thread::scope(|scope| {
-        for _ in 0..AT_ONCE {
+        for _ in 0..threads {
             scope.spawn(|| {
-                while let Some(file) = next() {
-                    let played = catch_unwind(AssertUnwindSafe(|| play(&file, &log)));
-                    let panicked = |_| Outcome::Failed(vec!["it panicked, see above".to_owned()]);
-                    let outcome = played.unwrap_or_else(panicked);
-                    outcomes.lock().expect("no holder panics").insert(name(&file), outcome);
+                while let Some(case) = next() {
+                    let outcome = play(&case, log);
+                    outcomes.lock().expect("no holder panics").insert(case.id, outcome);
                 }
             });
         }
@@ -91,24 +112,23 @@ fn play_all(files: Vec<PathBuf>) -> BTreeMap<String, Outcome> {
     outcomes.into_inner().expect("no holder panics")
 }
 
-fn play(file: &Path, log: &Log) -> Outcome {
-    let case = match Case::read(file) {
-        Ok(case) if case.id == name(file) => case,
-        Ok(case) => return Outcome::Failed(vec![format!("its id is {}", case.id)]),
-        Err(error) => return Outcome::Failed(vec![format!("it cannot be read: {error}")]),
-    };
-    if let Some(feature) = skips::missing(&case) {
+fn play(case: &Case, log: &Log) -> Outcome {
+    if let Some(feature) = skips::missing(case) {
         return Outcome::Skipped(feature);
     }
-    match play::play(&case, log) {
-        Ok(seen) => {
+    if case.expect.searches_the_log() {
+        log.begin();
+    }
+    match catch_unwind(AssertUnwindSafe(|| play::play(case, log))) {
+        Ok(Ok(seen)) => {
             let complaints = case.expect.check(&seen);
             match complaints.is_empty() {
                 true => Outcome::Passed,
                 false => Outcome::Failed(complaints.iter().map(ToString::to_string).collect()),
             }
         }
-        Err(error) => Outcome::Failed(vec![error]),
+        Ok(Err(error)) => Outcome::Failed(vec![error]),
+        Err(_panic) => Outcome::Failed(vec!["it panicked, see above".to_owned()]),
     }
 }
 

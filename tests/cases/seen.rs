@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use serde_json::{Value, json};
 use understudy::scrape::Scrape;
-use understudy_messages::events::{Decision, Event, FailoverDecided, SharedEvent, TerminalFailure, TurnEnded};
-use understudy_messages::turn::{AttemptOutcome, TurnOutcome};
 use understudy_providers::sim::entries::{End, Record};
 use understudy_providers::sim::headers::RequestHeaders;
 use understudy_providers::sim::journal::Journal;
 
-use crate::expect::events::Hook;
+use crate::hooks::Fired;
 use crate::log::Log;
 use crate::reply::Reply;
 use crate::windows::Window;
@@ -46,15 +43,6 @@ pub(crate) struct Call {
     pub(crate) end: Option<End>,
     pub(crate) headers: RequestHeaders,
     pub(crate) body: String,
-}
-
-/// A hook that fired, or would have: read from the event tap.
-#[derive(Clone, Debug)]
-pub(crate) struct Fired {
-    pub(crate) hook: Hook,
-    /// The request's id, once its turn has ended.
-    pub(crate) request: Option<String>,
-    pub(crate) payload: Value,
 }
 
 /// The metrics page.
@@ -105,68 +93,4 @@ pub(crate) fn open_connections(journal: &Journal) -> BTreeMap<String, u64> {
             .map(|(target, tally)| (target.to_string(), tally.open_connections))
             .collect()
     })
-}
-
-/// The hooks that these events stand for, in order.
-pub(crate) fn fired(events: &[SharedEvent]) -> Vec<Fired> {
-    let ends = || {
-        events.iter().filter_map(|event| match &**event {
-            Event::TurnEnded(ended) => Some(ended),
-            _ => None,
-        })
-    };
-    let request_of = |turn| {
-        ends()
-            .find(|ended| ended.turn == turn)
-            .map(|ended| ended.request.to_string())
-    };
-    let hooks = |event: &SharedEvent| match &**event {
-        Event::FailoverDecided(decided) => failover(decided).into_iter().collect(),
-        Event::TurnEnded(ended) => ended_hooks(ended),
-        Event::TerminalFailure(failure) => vec![(Hook::ModelFailureTerminal, terminal_payload(failure))],
-        _ => Vec::new(),
-    };
-    let turn_of = |event: &SharedEvent| match &**event {
-        Event::FailoverDecided(decided) => Some(decided.turn),
-        Event::TerminalFailure(failure) => Some(failure.turn),
-        Event::TurnEnded(ended) => Some(ended.turn),
-        _ => None,
-    };
-    let of_event = |event: &SharedEvent| {
-        let request = turn_of(event).and_then(request_of);
-        let fired = hooks(event).into_iter().map(move |(hook, payload)| Fired {
-            hook,
-            request: request.clone(),
-            payload,
-        });
-        fired.collect::<Vec<_>>()
-    };
-    events.iter().flat_map(of_event).collect()
-}
-
-/// In the cases `model_failover` counts moves to another model only (design §2.5).
-fn failover(decided: &FailoverDecided) -> Option<(Hook, Value)> {
-    match decided.decision {
-        Decision::FallbackModel => Some((Hook::ModelFailover, json!(decided))),
-        Decision::RetrySame | Decision::RotateCredential | Decision::SurfaceError => None,
-    }
-}
-
-/// `agent_end` for every turn.
-fn ended_hooks(ended: &TurnEnded) -> Vec<(Hook, Value)> {
-    let success = matches!(ended.outcome, TurnOutcome::Completed);
-    let face = if success { Hook::AfterResponse } else { Hook::OnError };
-    vec![
-        (Hook::AgentEnd, json!({ "success": success })),
-        (face, json!({ "success": success })),
-    ]
-}
-
-fn terminal_payload(failure: &TerminalFailure) -> Value {
-    let attempts = failure.attempts.iter().filter_map(|attempt| match &attempt.outcome {
-        AttemptOutcome::Error { reason, .. } => Some(json!({ "target": attempt.model, "reason": reason })),
-        AttemptOutcome::Ok | AttemptOutcome::Cancelled => None,
-    });
-    let attempts: Vec<_> = attempts.collect();
-    json!({ "kind": failure.kind, "attempts": attempts, "final_message": failure.final_message })
 }

@@ -5,7 +5,8 @@ use serde_json::{Map, Value};
 
 use super::Complaints;
 use super::rules::{Number, is_part_of};
-use crate::seen::{Fired, Seen};
+use crate::hooks::Fired;
+use crate::seen::Seen;
 
 /// A hook, as cases name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use understudy_providers::sim::entries::EndedBy;
 
-use super::{Complaints, within};
+use super::Complaints;
 use crate::seen::{Call, Seen};
 
 /// The gateway left every call of the target, soon after it began, or after a client left meanwhile.
@@ -15,7 +15,7 @@ pub(super) fn cancelled(rules: &BTreeMap<String, u64>, seen: &Seen, complaints: 
         complaints.unless(seen.calls_of(target).next().is_some(), &check, &"a call", &"none");
         for call in seen.calls_of(target) {
             let lasted = call.lasted_since(&seen.leaves);
-            let in_time = lasted.is_some_and(|lasted| within(lasted, bound));
+            let in_time = lasted.is_some_and(|lasted| lasted <= Duration::from_millis(bound));
             complaints.unless(in_time, &check, &Duration::from_millis(bound), &(lasted, call.end));
         }
     }

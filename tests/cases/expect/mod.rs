@@ -13,7 +13,6 @@ pub(crate) mod timing;
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Display};
-use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::IgnoredAny;
@@ -65,6 +64,11 @@ pub(crate) struct Expect {
 }
 
 impl Expect {
+    /// Whether somebody will look at the log.
+    pub(crate) fn searches_the_log(&self) -> bool {
+        !self.never_anywhere.is_empty() || !self.logs_contain.is_empty()
+    }
+
     /// Every expectation that does not hold.
     pub(crate) fn check(&self, seen: &Seen) -> Complaints {
         let mut complaints = Complaints::default();
@@ -125,12 +129,4 @@ impl Complaints {
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
-}
-
-/// What an upper bound of time may be exceeded by: the case's clock runs in real time between its moves.
-const TOLERANCE: f64 = 1.2;
-
-/// Whether a time is within a bound, with the tolerance of a real clock.
-fn within(time: Duration, bound_ms: u64) -> bool {
-    time <= Duration::from_millis(bound_ms).mul_f64(TOLERANCE)
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::{Complaints, within};
+use super::Complaints;
 use crate::seen::Seen;
 use crate::windows::{Scope, Window};
 
@@ -69,7 +69,9 @@ pub(super) fn check(state: &State, seen: &Seen, complaints: &mut Complaints) {
 
 impl Rest {
     fn admits(&self, window: &Window) -> bool {
-        let short_enough = self.max_ms.is_none_or(|most| within(window.remaining, most));
+        let short_enough = self
+            .max_ms
+            .is_none_or(|most| window.remaining <= Duration::from_millis(most));
         window.reason == self.reason && window.remaining > Duration::ZERO && short_enough
     }
 }

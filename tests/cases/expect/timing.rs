@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::{Complaints, within};
+use super::Complaints;
 use crate::seen::Seen;
 
 pub(super) fn check(rules: &BTreeMap<String, Value>, seen: &Seen, complaints: &mut Complaints) {
@@ -47,7 +47,7 @@ fn bound(rule: &Value) -> Result<u64, String> {
 fn at_most(rule: &Value, took: Option<Duration>) -> Outcome {
     let most = bound(rule)?;
     let took = took.ok_or("no such request")?;
-    Ok((within(took, most), format!("{took:?}")))
+    Ok((took <= Duration::from_millis(most), format!("{took:?}")))
 }
 
 /// The time that so many of the requests whose ids begin with `prefix` did not exceed.

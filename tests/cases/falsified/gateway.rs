@@ -1,0 +1,145 @@
+//! What the gateway told: `events`, `metrics`, `metrics_shape`, `state`, and texts found anywhere.
+
+use serde_json::{Value, json};
+
+use super::{sample, tells_apart};
+use crate::expect::Expect;
+use crate::windows::{self, Scope};
+
+fn event(rule: Value) -> Value {
+    json!({ "events": [rule] })
+}
+
+#[test]
+fn a_false_count_of_a_hook_is_refused() {
+    tells_apart(
+        &[
+            event(json!({ "hook": "model_failover", "count": 1 })),
+            event(json!({ "hook": "model_failover" })),
+            event(json!({ "hook": "model_failure_terminal", "count": 0 })),
+            event(json!({ "hook": "model_failover", "request": "r2", "count": 0 })),
+        ],
+        &[
+            event(json!({ "hook": "model_failover", "count": 0 })),
+            event(json!({ "hook": "model_failover", "count": [2, 3] })),
+            event(json!({ "hook": "model_failure_terminal" })),
+            event(json!({ "hook": "model_failover", "request": "r2", "count": 1 })),
+        ],
+    );
+}
+
+#[test]
+fn a_false_payload_is_refused() {
+    let first = |payload: Value| event(json!({ "hook": "model_failover", "count": 1, "payload": payload }));
+    let all = |payloads: Value| event(json!({ "hook": "agent_end", "payloads": payloads }));
+    tells_apart(
+        &[
+            first(json!({ "from": "a/m1", "status": null })),
+            all(json!([{ "success": true }, { "success": false }])),
+        ],
+        &[
+            first(json!({ "from": "b/m2" })),
+            first(json!({ "kind": "x" })),
+            all(json!([{ "success": false }, { "success": true }])),
+            all(json!([{ "success": true }])),
+        ],
+    );
+}
+
+#[test]
+fn events_that_were_missed_are_refused() {
+    let mut seen = sample();
+    seen.events_missed = 1;
+    assert!(!Expect::default().check(&seen).is_empty());
+}
+
+#[test]
+fn a_false_metric_is_refused() {
+    let metric = |rule: Value| json!({ "metrics": [rule] });
+    tells_apart(
+        &[
+            metric(json!({ "role": "requests", "labels": { "outcome": "ok" }, "delta": 2 })),
+            metric(json!({ "role": "tokens", "labels": { "target": "b/m2" }, "delta": 2 })),
+            metric(json!({ "role": "in_flight", "value": 0 })),
+        ],
+        &[
+            metric(json!({ "role": "requests", "labels": { "outcome": "ok" }, "delta": 1 })),
+            metric(json!({ "role": "requests", "labels": { "outcome": "new" }, "delta": 0 })),
+            metric(json!({ "role": "tokens", "labels": { "target": "a/m1" }, "delta": 0 })),
+            metric(json!({ "role": "in_flight", "value": 1 })),
+            metric(json!({ "role": "reloads", "delta": 0 })),
+        ],
+    );
+}
+
+#[test]
+fn metrics_of_a_false_shape_are_refused() {
+    let shape = |rule: Value| json!({ "metrics_shape": rule });
+    tells_apart(
+        &[
+            shape(json!({ "series_growth_max": 1 })),
+            shape(json!({ "label_values_never_match": "gpt-junk|user-" })),
+        ],
+        &[
+            shape(json!({ "series_growth_max": 0 })),
+            shape(json!({ "label_values_never_match": "user-|m2" })),
+            shape(json!({ "label_values_never_match": "no.*pattern" })),
+        ],
+    );
+}
+
+#[test]
+fn a_false_window_is_refused() {
+    let cooldown = |rule: Value| json!({ "state": { "cooldown": rule } });
+    tells_apart(
+        &[
+            cooldown(json!({ "a/m1": { "reason": "rate_limit", "max_ms": 60000 }, "b/m2": null })),
+            cooldown(json!({ "a/m1": "model scope only" })),
+        ],
+        &[
+            cooldown(json!({})),
+            cooldown(json!({ "a/m1": null })),
+            cooldown(json!({ "a/m1": { "reason": "billing" } })),
+            cooldown(json!({ "a/m1": { "reason": "rate_limit", "max_ms": 29999 } })),
+            cooldown(json!({ "b/m2": "model scope only" })),
+        ],
+    );
+}
+
+#[test]
+fn a_window_of_a_credential_is_no_window_of_one_model() {
+    let page = json!({ "providers": [
+        { "name": "a", "candidates": [], "credentials": [{ "reason": "billing", "until_seconds": 600 }] },
+        { "name": "b", "candidates": [{ "model": "m2", "state": "available", "until_seconds": 0 }], "credentials": [] },
+    ] });
+    let windows = windows::read(&page.to_string()).expect("a ledger");
+    let scopes: Vec<_> = windows.iter().map(|window| window.scope.clone()).collect();
+    assert_eq!(scopes, [Scope::Credential("a".to_owned())]);
+    let expect: Expect = serde_json::from_value(json!({ "state": { "cooldown": { "a/m1": "model scope only" } } }))
+        .expect("an expectation");
+    let mut seen = sample();
+    seen.windows = Ok(windows);
+    assert!(!expect.check(&seen).is_empty());
+    seen.windows = windows::read("{}");
+    assert!(!expect.check(&seen).is_empty(), "without a ledger nothing is known");
+}
+
+#[test]
+fn a_text_that_must_not_be_found_is_refused_wherever_it_is() {
+    tells_apart(
+        &[
+            json!({ "never": ["prompt too large"], "never_delivered": ["served-by"], "never_anywhere": ["CANARY"] }),
+            json!({ "logs_contain": ["line of the log"] }),
+        ],
+        &[
+            json!({ "never": ["served-by"] }),
+            json!({ "never_delivered": ["upstream_error"] }),
+            json!({ "never_anywhere": ["upstream_error"] }),
+            json!({ "never_anywhere": ["outcome=\"ok\""] }),
+            json!({ "never_anywhere": ["turn_ended"] }),
+            json!({ "never_anywhere": ["ServerConfig"] }),
+            json!({ "never_anywhere": ["line of the log"] }),
+            json!({ "logs_contain": ["another line"] }),
+        ],
+    );
+}

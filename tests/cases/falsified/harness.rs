@@ -1,0 +1,138 @@
+//! Cases that nobody could check: they are refused when they are read, or skipped for what they use.
+
+use serde_json::{Value, json};
+
+use crate::case::{Action, Case};
+use crate::expect::Expect;
+use crate::skips::{self, Feature};
+
+fn case(edit: impl FnOnce(&mut Value)) -> Result<Case, serde_json::Error> {
+    let mut case = json!({
+        "id": "c", "theme": "", "source": [], "symptom": "", "why": "", "decision": "settled",
+        "config": { "providers": { "a": { "api": "openai-chat" } }, "models": { "main": { "chain": ["a/m1"] } } },
+        "steps": [{ "at_ms": 5, "do": "request", "id": "r1", "api": "openai-chat", "body": {} }],
+        "upstreams": { "a/m1": { "calls": [], "repeat_last": false } },
+        "expect": {}
+    });
+    edit(&mut case);
+    serde_json::from_value(case)
+}
+
+#[test]
+fn a_key_that_nobody_knows_is_refused_wherever_it_stands() {
+    assert!(case(|_| ()).is_ok());
+    for place in ["", "/config", "/config/providers/a", "/steps/0", "/expect"] {
+        let read = case(|case| case.pointer_mut(place).expect("a place")["new_key"] = json!(1));
+        assert!(read.is_err(), "{place}");
+    }
+    let rules = [
+        json!({ "responses": { "r1": { "new": 1 } } }),
+        json!({ "events": [{ "hook": "model_failover", "new": 1 }] }),
+        json!({ "events": [{ "hook": "new" }] }),
+        json!({ "metrics": [{ "role": "new", "delta": 1 }] }),
+        json!({ "metrics_shape": { "new": 1 } }),
+        json!({ "state": { "new": {} } }),
+        json!({ "state": { "cooldown": { "a/m1": "in a new way" } } }),
+    ];
+    for rule in rules {
+        assert!(serde_json::from_value::<Expect>(rule.clone()).is_err(), "{rule}");
+    }
+}
+
+#[test]
+fn a_repeated_step_is_unrolled_with_its_number_and_time() {
+    let step = json!({ "do": "client_disconnect", "request": "r{i}" });
+    let repeat = json!([{ "at_ms": 100, "do": "repeat", "n": 3, "every_ms": 50, "step": step }, { "do": "advance_clock", "ms": 1 }]);
+    let steps = case(|case| case["steps"] = repeat).expect("a case").steps;
+    let read: Vec<_> = steps.iter().map(|step| (step.at.as_millis(), &step.action)).collect();
+    let left = |id: &str| Action::ClientDisconnect { request: id.to_owned() };
+    let expected = [
+        (0, Action::AdvanceClock { ms: 1 }),
+        (100, left("r0")),
+        (150, left("r1")),
+        (200, left("r2")),
+    ];
+    assert!(
+        read.iter()
+            .copied()
+            .eq(expected.iter().map(|(at, action)| (*at, action))),
+        "{read:?}"
+    );
+}
+
+#[test]
+fn a_case_is_skipped_for_what_it_uses_and_else_never() {
+    let uses = |place: &str, value: Value| {
+        let case = case(|case| *case.pointer_mut(place).expect("a place") = value).expect("a case");
+        skips::missing(&case)
+    };
+    assert_eq!(uses("/expect", json!({})), None);
+    assert_eq!(
+        uses("/config/providers/a/api", json!("anthropic")),
+        Some(Feature::OtherWireFormats)
+    );
+    assert_eq!(uses("/steps/0/api", json!("gemini")), Some(Feature::OtherWireFormats));
+    let load = json!({ "do": "load", "requests": 1, "distinct_sessions": 1, "concurrency": 1, "body_text_bytes": 1 });
+    assert_eq!(uses("/steps/0", load), Some(Feature::SessionsAtScale));
+    assert_eq!(
+        uses("/steps/0", json!({ "do": "reload_config", "set": {} })),
+        Some(Feature::Reload)
+    );
+    for (expect, feature) in [
+        (json!({ "session_transcript": {} }), Feature::NativeSessions),
+        (json!({ "tools_executed": 0 }), Feature::Tools),
+        (json!({ "events": [{ "hook": "before_tool_call" }] }), Feature::Tools),
+        (
+            json!({ "events": [{ "hook": "on_error", "plugin": "p" }] }),
+            Feature::Plugins,
+        ),
+        (json!({ "metrics": [{ "role": "reloads" }] }), Feature::Reload),
+        (json!({ "rss": {} }), Feature::SessionsAtScale),
+    ] {
+        assert_eq!(uses("/expect", expect.clone()), Some(feature), "{expect}");
+    }
+}
+
+#[test]
+fn neutral_settings_become_the_products_own() {
+    let config = json!({
+        "providers": { "a": { "api": "openai-chat", "key": "k", "aggregator": true, "quota_group": "g", "models": ["m1"] } },
+        "models": { "main": { "chain": ["a/m1"] } },
+        "windows": { "a/m1": 8192 },
+        "timeouts": { "first_byte_ms": 1, "idle_ms": 2, "total_ms": 3 },
+        "retry": { "max_per_target": 4, "max_total": 5, "backoff_ms": 6, "max_wait_ms": 7 },
+        "cooldown": { "failures": 8, "ms": 9, "window_ms": 10 },
+        "failover": { "on_status": [418] },
+        "sessions": { "idle_ms": 11 },
+        "client_keys": ["c"],
+        "log_level": "trace"
+    });
+    let case = case(|case| case["config"] = config).expect("a case");
+    let yaml = case.config.to_yaml(|provider| format!("http://localhost/{provider}"));
+    let config = understudy::config::ServerConfig::parse(&yaml, &|_| None);
+    let config = config.unwrap_or_else(|error| panic!("{}", understudy::config::report::for_people("case", &error)));
+    let settings = &config.settings;
+    let millis = |duration: std::time::Duration| duration.as_millis();
+    let times = [
+        settings.timeouts.first_content,
+        settings.timeouts.first_content_last,
+        settings.timeouts.idle,
+        settings.timeouts.turn,
+    ];
+    assert_eq!(times.map(millis), [1, 1, 2, 3]);
+    assert_eq!(
+        (settings.retry.max_per_target, settings.retry.max_total),
+        (Some(4), Some(5))
+    );
+    assert_eq!([settings.retry.backoff, settings.retry.max_wait].map(millis), [6, 7]);
+    assert_eq!((settings.breaker.failures, millis(settings.breaker.window)), (8, 9));
+    assert_eq!((millis(settings.session.idle), config.client_keys.len()), (11, 1));
+    assert_eq!(settings.agents[0].failover_on_status, [418]);
+    assert_eq!(
+        settings.models.values().map(|model| model.context).collect::<Vec<_>>(),
+        [Some(8192)]
+    );
+    let provider = settings.providers.values().next().expect("a provider");
+    assert!(provider.aggregator && provider.quota_group.is_some() && provider.models.is_some());
+    assert_eq!(provider.api_keys.len(), 1);
+}

@@ -1,0 +1,218 @@
+//! Plays the steps of a case, on the one clock of gateway, upstreams and clients, which is moved by hand.
+//!
+//! The clock stands still while anything moves. It goes to the next step when nothing is under way, else forward in
+//! small steps, once gateway and upstreams provably wait for time alone. The proof is that nothing moves during several
+//! round trips through the one thread that serves the API and every upstream connection; clients and upstreams share
+//! the other thread with the player.
+
+use std::time::Duration;
+
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::TryRecvError;
+use understudy_messages::clock::{Clock, Instant};
+use understudy_messages::events::SharedEvent;
+use understudy_providers::sim::Simulator;
+use understudy_tests::gateway::Gateway;
+
+use crate::case::{Action, Case, Step};
+use crate::client::Clients;
+
+/// Round trips without any change that prove that only time is waited for.
+const ROUND_TRIPS: u32 = 3;
+/// How long a round trip may take, in real time.
+const PROBE: Duration = Duration::from_secs(30);
+/// The first step of a wait; later ones grow with it.
+const FIRST_STEP: Duration = Duration::from_millis(20);
+/// The longest step of a wait.
+const LONGEST_STEP: Duration = Duration::from_millis(250);
+/// How long after the last step requests may still be under way.
+const PATIENCE: Duration = Duration::from_secs(700);
+
+/// A client for round trips. It keeps its connection, so that they lead to one thread only.
+fn probe() -> reqwest::Client {
+    let client = reqwest::Client::builder().no_proxy().tcp_nodelay(true).timeout(PROBE);
+    client.build().expect("a client")
+}
+
+/// A case under way.
+pub(crate) struct Player<'a> {
+    gateway: &'a Gateway,
+    simulator: &'a Simulator,
+    clock: Clock,
+    pub(crate) clients: Clients,
+    /// Makes the round trips.
+    probe: reqwest::Client,
+    tap: Receiver<SharedEvent>,
+    pub(crate) events: Vec<SharedEvent>,
+    pub(crate) events_missed: u64,
+}
+
+/// Changes whenever a client, an upstream or the event tap sees anything.
+#[derive(Clone, Copy, PartialEq)]
+struct Stamp {
+    clients: (u64, usize),
+    events: usize,
+    calls: u64,
+    written: u64,
+    ended: usize,
+    connections: u64,
+}
+
+impl<'a> Player<'a> {
+    pub(crate) fn new(gateway: &'a Gateway, simulator: &'a Simulator, clock: Clock) -> Self {
+        Self {
+            clients: Clients::new(gateway, simulator.journal().clone()),
+            tap: gateway.events(),
+            gateway,
+            simulator,
+            clock,
+            probe: probe(),
+            events: Vec::new(),
+            events_missed: 0,
+        }
+    }
+
+    /// Plays all steps, and on until nothing is under way.
+    ///
+    /// # Errors
+    /// When something never ends, or a step belongs to a feature that is still to come.
+    pub(crate) async fn play(&mut self, case: &Case) -> Result<(), String> {
+        let mut start = self.clock.now();
+        for Step { at, action } in &case.steps {
+            self.run_until(start + *at).await;
+            match action {
+                Action::Request(request) => self.clients.send(request),
+                Action::ClientDisconnect { request } => self.clients.leave(request),
+                Action::AdvanceClock { ms } => {
+                    let by = Duration::from_millis(*ms);
+                    self.clock.advance(by);
+                    start += by;
+                }
+                Action::Load { .. }
+                | Action::ActivatePlugin { .. }
+                | Action::ReloadPlugin { .. }
+                | Action::ReloadConfig { .. } => {
+                    return Err(format!("a step that no player knows: {action:?}"));
+                }
+            }
+        }
+        self.run_out().await?;
+        let end = self.clock.now() + Duration::from_millis(case.expect.wait_ms_after);
+        while self.clock.now() < end {
+            self.wait(end).await;
+        }
+        self.settle().await;
+        Ok(())
+    }
+
+    /// Lets everything happen that happens before `deadline`.
+    async fn run_until(&mut self, deadline: Instant) {
+        while self.clock.now() < deadline {
+            if self.settle().await {
+                continue;
+            }
+            if self.is_idle() {
+                self.clock.advance(deadline.saturating_duration_since(self.clock.now()));
+            } else {
+                self.wait(deadline).await;
+            }
+        }
+    }
+
+    /// Lets everything happen that is under way.
+    async fn run_out(&mut self) -> Result<(), String> {
+        let deadline = self.clock.now() + PATIENCE;
+        loop {
+            if self.settle().await {
+                continue;
+            }
+            if self.is_idle() {
+                return Ok(());
+            }
+            if self.clock.now() >= deadline {
+                return Err(format!(
+                    "{} requests and their upstream calls do not end",
+                    self.clients.under_way()
+                ));
+            }
+            self.wait(deadline).await;
+        }
+    }
+
+    /// Moves the clock while nothing else moves; to `deadline` at most.
+    async fn wait(&mut self, deadline: Instant) {
+        let began = self.clock.now();
+        while !self.settle().await {
+            let now = self.clock.now();
+            let step = (now.duration_since(began) / 40).clamp(FIRST_STEP, LONGEST_STEP);
+            let left = deadline.saturating_duration_since(now);
+            if left.is_zero() {
+                return;
+            }
+            self.clock.advance(step.min(left));
+        }
+    }
+
+    /// Makes round trips until some in a row have seen nothing move; whether anything had moved before.
+    pub(crate) async fn settle(&mut self) -> bool {
+        let began = self.stamp();
+        let mut stamp = began;
+        let mut still = 0;
+        while still < ROUND_TRIPS {
+            self.round_trip().await;
+            let now = self.stamp();
+            still = if now == stamp { still + 1 } else { 0 };
+            stamp = now;
+        }
+        stamp != began
+    }
+
+    /// Asks the API for anything; the answer is read, so that the connection can be used again.
+    async fn round_trip(&self) {
+        let response = self.probe.get(self.gateway.api("/v1/models")).send().await;
+        let _whole = response.expect("the API answers").bytes().await.expect("a body");
+    }
+
+    fn stamp(&mut self) -> Stamp {
+        self.clients.collect();
+        self.listen();
+        self.simulator.journal().read(|entries| Stamp {
+            clients: self.clients.stamp(),
+            events: self.events.len(),
+            calls: entries.tallies().values().map(|tally| tally.calls).sum(),
+            written: entries.records().map(|record| record.bytes_written).sum(),
+            ended: entries.records().filter(|record| record.end.is_some()).count(),
+            connections: entries.open_connections(),
+        })
+    }
+
+    fn listen(&mut self) {
+        loop {
+            match self.tap.try_recv() {
+                Ok(event) => self.events.push(event),
+                Err(TryRecvError::Lagged(missed)) => self.events_missed += missed,
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return,
+            }
+        }
+    }
+
+    /// Whether no client waits and no upstream call is open.
+    fn is_idle(&self) -> bool {
+        let calls_are_over = self
+            .simulator
+            .journal()
+            .read(|entries| entries.records().all(|record| record.end.is_some()));
+        self.clients.under_way() == 0 && calls_are_over
+    }
+
+    /// A page of the admin listener.
+    pub(crate) async fn page(&self, path: &str) -> String {
+        let response = self
+            .probe
+            .get(self.gateway.admin(path))
+            .send()
+            .await
+            .expect("the admin listener answers");
+        response.text().await.expect("text")
+    }
+}
