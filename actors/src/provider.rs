@@ -2,6 +2,7 @@
 
 mod conductor;
 mod failover;
+pub mod ledger;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use understudy_providers::Upstream;
 pub use failover::{Situation, Step, next_step};
 
 use self::conductor::Conductor;
+use self::ledger::Ledgers;
 use crate::supervision::EndOfLife;
 use crate::tap::EventTap;
 use crate::telemetry::Telemetry;
@@ -29,6 +31,8 @@ pub struct ProviderContext {
     pub telemetry: Arc<Telemetry>,
     /// Where events go.
     pub tap: EventTap,
+    /// How the candidates are.
+    pub ledgers: Arc<Ledgers>,
 }
 
 /// One provider on one arbiter.

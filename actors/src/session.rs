@@ -19,6 +19,7 @@ pub use shard::{SessionShardActor, SessionShardSettings};
 
 use self::shard::TurnFinished;
 use self::turn::Turn;
+use crate::provider::ledger::Ledgers;
 use crate::registry::Admission;
 use crate::supervision::Tasks;
 use crate::tap::EventTap;
@@ -40,6 +41,8 @@ pub struct SessionContext {
     pub telemetry: Arc<Telemetry>,
     /// Where events go.
     pub tap: EventTap,
+    /// How the candidates are.
+    pub ledgers: Arc<Ledgers>,
     /// Ends the turns that a shutdown does not wait for any longer.
     pub abort: CancellationToken,
 }

@@ -4,6 +4,7 @@
 //! generation is published, and cached in structs; only rare events look a series up by its labels.
 
 mod candidates;
+mod health;
 mod http;
 mod turns;
 
@@ -62,6 +63,10 @@ const TOKENS: &[f64] = &[
     1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0, 16777216.0,
     67108864.0,
 ];
+/// Reloads, drains, waits that providers ask for.
+const WAITS: &[f64] = &[
+    0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 120.0, 300.0, 600.0,
+];
 /// Upstream calls of one turn.
 const ATTEMPTS: &[f64] = &[1.0, 2.0, 3.0, 4.0, 5.0, 8.0, 13.0];
 
@@ -95,6 +100,14 @@ table! {
     FAILOVER_DELAY = "understudy_failover_delay_seconds", Kind::Histogram(DURATION), "From a turn's first failure to the first byte of the successor's answer";
     STREAMS = "understudy_streams_total", Kind::Counter, "Streams by how they ended for the client";
     PARSE_FAULTS = "understudy_stream_parse_faults_total", Kind::Counter, "Frames that could not be read and were left out";
+    CANDIDATE_STATE = "understudy_candidate_state", Kind::Gauge, "1 for the state that a candidate is in, 0 for the others";
+    COOLDOWN_REMAINING = "understudy_candidate_cooldown_remaining_seconds", Kind::Gauge, "How much longer a candidate is left alone; 0 when it is not";
+    COOLDOWNS = "understudy_cooldowns_total", Kind::Counter, "Rests that began, by the failure that began them";
+    PROBES = "understudy_probes_total", Kind::Counter, "Candidates asked once after a rest, by what that has shown";
+    RETRY_AFTER = "understudy_upstream_retry_after_seconds", Kind::Histogram(WAITS), "Waits that providers asked for";
+    SKIPPED = "understudy_candidates_skipped_total", Kind::Counter, "Candidates passed over without an attempt";
+    UNCLASSIFIED = "understudy_unclassified_total", Kind::Counter, "Failures that no table knew";
+    TERMINAL = "understudy_terminal_failures_total", Kind::Counter, "Turns that ended without a byte of an answer; reason is mixed when there were several";
     RESTARTS = "understudy_actor_restarts_total", Kind::Counter, "Actors that died and were started again";
     EVENTS_DROPPED = "understudy_event_stream_dropped_total", Kind::Counter, "Events that a slow reader of the event tap missed";
     GENERATION = "understudy_registry_generation", Kind::Gauge, "The number of the serving generation";

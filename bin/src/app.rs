@@ -15,7 +15,8 @@ use actix_web::{HttpServer, web};
 use anyhow::Context;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
-use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
+use understudy_actors::provider::ledger::Ledgers;
+use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext, listed_models};
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
 use understudy_actors::telemetry::Telemetry;
@@ -46,6 +47,8 @@ pub struct Shared {
     pub(crate) admission: Admission,
     /// Where events go.
     pub(crate) tap: EventTap,
+    /// How the candidates are.
+    pub(crate) ledgers: Arc<Ledgers>,
     /// Turns that may still come.
     pub(crate) in_flight: Arc<Semaphore>,
     /// Ends the turns that a shutdown does not wait for any longer.
@@ -122,11 +125,6 @@ impl App {
     /// What happens from now on.
     pub fn tap(&self) -> &EventTap {
         &self.shared.tap
-    }
-
-    /// The metrics, as a scrape shows them.
-    pub fn scrape(&self) -> String {
-        self.shared.supervision.telemetry.render()
     }
 
     /// Turns that hold the serving generation.
@@ -207,6 +205,11 @@ async fn start_registry(
     let shared = Arc::new(Shared {
         clock: options.clock.clone(),
         admission: Admission::new(published.clone(), admit.clone(), options.clock.clone()),
+        ledgers: Arc::new(Ledgers::new(
+            &config.settings,
+            &listed_models(&config.settings),
+            options.clock.now(),
+        )),
         in_flight: Arc::new(Semaphore::new(config.settings.limits.in_flight)),
         abort: CancellationToken::new(),
         started: crate::unix_seconds(&options.clock),

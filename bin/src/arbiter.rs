@@ -59,6 +59,7 @@ fn start_shard(shared: &Arc<Shared>) -> Arc<Slot<ShardPort>> {
         tasks: shared.supervision.tasks.clone(),
         telemetry: shared.supervision.telemetry.clone(),
         tap: shared.tap.clone(),
+        ledgers: shared.ledgers.clone(),
         abort: shared.abort.clone(),
     };
     let settings = SessionShardSettings {
@@ -101,6 +102,7 @@ fn start_provider(
         clock: shared.clock.clone(),
         telemetry: shared.supervision.telemetry.clone(),
         tap: shared.tap.clone(),
+        ledgers: shared.ledgers.clone(),
     };
     let upstream = Rc::new(Upstream::new(provider, client, shared.clock.clone()));
     shared.supervision.supervise(

@@ -20,11 +20,19 @@ impl Scrape {
 
     /// The sum of all samples of `name` that carry every one of `labels`.
     pub fn sum(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
-        let carries = |sample: &&Sample| {
+        self.carrying(name, labels).map(|sample| sample.value).sum()
+    }
+
+    /// Whether there is a sample of `name` that carries every one of `labels`, whatever its value.
+    pub fn has(&self, name: &str, labels: &[(&str, &str)]) -> bool {
+        self.carrying(name, labels).next().is_some()
+    }
+
+    fn carrying(&self, name: &str, labels: &[(&str, &str)]) -> impl Iterator<Item = &Sample> {
+        self.0.iter().filter(move |sample| {
             let has = |wanted: &(&str, &str)| sample.labels.iter().any(|(name, value)| (&**name, &**value) == *wanted);
             sample.name == name && labels.iter().all(has)
-        };
-        self.0.iter().filter(carries).map(|sample| sample.value).sum()
+        })
     }
 
     /// A sum of whole counts.
@@ -101,6 +109,7 @@ mod tests {
         assert_eq!(scrape.count("a", &[("y", "3")]), 4);
         assert_eq!(scrape.count("b", &[]), 9);
         assert_eq!(scrape.series(), 3);
+        assert!(scrape.has("a", &[("y", "2")]) && !scrape.has("a", &[("y", "9")]));
     }
 
     #[test]

@@ -16,6 +16,28 @@ use crate::turn::{AttemptRecord, TurnOutcome};
 pub enum Event {
     /// A failed attempt was answered with a step.
     FailoverDecided(FailoverDecided),
+    /// A candidate was passed over without being asked.
+    CandidateSkipped(CandidateSkipped),
+    /// A candidate, or what covers it, is left alone from now on.
+    WindowOpened {
+        /// Who failed.
+        model: ModelRef,
+        /// Why.
+        reason: Reason,
+        /// For how long, in milliseconds.
+        rest_ms: u64,
+        /// Whether the provider stated that.
+        stated: bool,
+    },
+    /// A candidate whose rest is over was asked once.
+    Probed {
+        /// Who was asked.
+        model: ModelRef,
+        /// How it went.
+        result: ProbeResult,
+    },
+    /// A turn ended without a byte of an answer. Exactly one for each such turn, before its `TurnEnded`.
+    TerminalFailure(TerminalFailure),
     /// A turn ended.
     TurnEnded(TurnEnded),
     /// A generation serves from now on.
@@ -84,11 +106,94 @@ pub struct FailoverDecided {
     pub candidates: usize,
 }
 
+/// A candidate that was passed over.
+#[derive(Clone, Debug, Serialize)]
+pub struct CandidateSkipped {
+    /// The turn.
+    pub turn: TurnId,
+    /// Who was passed over.
+    pub model: ModelRef,
+    /// Why: the reason of its rest, or `context_overflow` when the conversation cannot fit.
+    pub reason: Reason,
+    /// Its place in the cast, from 0.
+    pub position: usize,
+    /// The length of the cast.
+    pub candidates: usize,
+}
+
+/// What a probe has shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ProbeResult {
+    /// The candidate is well.
+    Success,
+    /// It is not.
+    Failure,
+    /// Nothing: the turn ended before, or the request itself was at fault.
+    Cancelled,
+}
+
+impl ProbeResult {
+    /// Every result.
+    pub const ALL: [Self; 3] = [Self::Success, Self::Failure, Self::Cancelled];
+
+    /// The wire and label spelling.
+    pub const fn as_label(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Failure => "failure",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+/// How a turn failed as a whole.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TerminalKind {
+    /// Every candidate was asked, or rested.
+    AllModelsFailed,
+    /// It ended before any candidate could be asked.
+    RunFailedBeforeReply,
+}
+
+impl TerminalKind {
+    /// Every kind.
+    pub const ALL: [Self; 2] = [Self::AllModelsFailed, Self::RunFailedBeforeReply];
+
+    /// The wire and label spelling.
+    pub const fn as_label(self) -> &'static str {
+        match self {
+            Self::AllModelsFailed => "all_models_failed",
+            Self::RunFailedBeforeReply => "run_failed_before_reply",
+        }
+    }
+}
+
+/// A turn that ended without a byte of an answer (contract §4.2).
+#[derive(Clone, Debug, Serialize)]
+pub struct TerminalFailure {
+    /// The turn.
+    pub turn: TurnId,
+    /// Its agent.
+    pub agent: Name,
+    /// How it failed.
+    pub kind: TerminalKind,
+    /// The one cause; `None` when there were several.
+    pub reason: Option<Reason>,
+    /// What the client was told; a provider's own words are left out.
+    pub final_message: String,
+    /// Every upstream call, in order.
+    pub attempts: Vec<AttemptRecord>,
+}
+
 /// A turn ended. Exactly one per admitted turn.
 #[derive(Clone, Debug, Serialize)]
 pub struct TurnEnded {
     /// The turn.
     pub turn: TurnId,
+    /// The id that its client saw in `x-request-id`.
+    pub request: Name,
     /// Its session.
     #[serde(serialize_with = "session_key")]
     pub session: SessionKey,

@@ -36,6 +36,8 @@ pub struct Attempt {
     pub number: u32,
     /// Whether a later candidate could still answer.
     pub successor: bool,
+    /// Which of the provider's credentials is used.
+    pub credential: usize,
     /// Ends this attempt alone; a child of the turn's cancellation.
     pub cancel: CancellationToken,
 }

@@ -1,6 +1,7 @@
 //! One turn: what was asked, who may answer, what came of it.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,7 +16,8 @@ use crate::ids::{ModelRef, Name, SessionKey, TurnId};
 use crate::lease::TurnLease;
 use crate::ports::{ProviderPort, SessionPort, Slot};
 use crate::request::RequestFacts;
-use crate::settings::{AgentSettings, ModelSettings, Timeouts};
+use crate::settings::{AgentSettings, ModelSettings, RetrySettings, Timeouts};
+use crate::terminal::TurnFailure;
 
 /// What the client asked, as it came. Immutable; everyone who works on the turn shares it.
 #[derive(Debug)]
@@ -79,6 +81,12 @@ pub struct TurnContext {
     pub cancel: TurnCancel,
     /// When the request had been read.
     pub received: Instant,
+    /// When the turn must have ended: the caller's deadline or the turn's budget.
+    pub deadline: Instant,
+    /// What has been done that may not be done twice.
+    pub effects: SideEffects,
+    /// When the same model is asked again.
+    pub retry: RetrySettings,
     /// The generation that serves it.
     pub lease: TurnLease,
     /// The agent that speaks.
@@ -89,6 +97,22 @@ pub struct TurnContext {
     pub session: SessionPort,
     /// The provider actors of the connection's arbiter, by provider index.
     pub providers: Arc<[Slot<ProviderPort>]>,
+}
+
+/// The ledger of side effects: what ran in this turn and may not run twice (contract §5.8).
+#[derive(Debug, Default)]
+pub struct SideEffects(AtomicBool);
+
+impl SideEffects {
+    /// Something ran that is not safe to replay: no other candidate and no other credential may repeat the turn.
+    pub fn note_unsafe(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Whether everything that ran may run again.
+    pub fn replay_safe(&self) -> bool {
+        !self.0.load(Ordering::Acquire)
+    }
 }
 
 /// How one upstream call ended.
@@ -156,8 +180,10 @@ pub struct Performance {
     pub served_by: Option<(usize, ModelRef)>,
     /// Tokens of the answer.
     pub usage: Option<Usage>,
-    /// Time spent waiting for providers.
+    /// Time spent waiting for providers, or for a retry's time to come.
     pub upstream: Duration,
+    /// What the client was told, where the turn has no whole answer.
+    pub failure: Option<TurnFailure>,
 }
 
 fn as_millis<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

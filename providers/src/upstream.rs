@@ -83,7 +83,7 @@ struct Exchange<'a> {
 impl<'a> Exchange<'a> {
     fn new(upstream: &'a Upstream, attempt: &'a Attempt) -> Self {
         Self {
-            credential: upstream.settings.api_keys.first(),
+            credential: upstream.settings.api_keys.get(attempt.credential),
             limits: limits(attempt),
             sent: upstream.clock.now(),
             upstream,

@@ -126,7 +126,7 @@ impl Drop for Gateway {
 }
 
 /// A client that follows no proxy. It keeps no idle connection: a server that stops would wait for it.
-fn client() -> reqwest::Client {
+pub fn client() -> reqwest::Client {
     understudy::install_tls();
     reqwest::Client::builder()
         .no_proxy()

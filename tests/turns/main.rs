@@ -4,6 +4,7 @@ mod backpressure;
 mod broken_streams;
 mod cancel;
 mod deadlines;
+mod ends;
 mod exhaustion;
 mod failover;
 mod headers;

@@ -117,7 +117,7 @@ impl Stage {
                     let end = end.clone();
                     return Told { failovers, end };
                 }
-                Event::GenerationPublished { .. } => {}
+                _ => {}
             }
         }
     }

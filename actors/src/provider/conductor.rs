@@ -1,22 +1,24 @@
 //! The conductor: owns the cast of one turn until its end, asks one candidate after the other, writes the ending.
 
+mod booking;
+mod path;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use understudy_messages::client::ClientFrame;
 use understudy_messages::clock::Instant;
-use understudy_messages::events::{Event, FailoverDecided};
-use understudy_messages::failure::{Cut, Failure, Reason};
+use understudy_messages::failure::{CancelCause, Cut, Failure, Reason};
 use understudy_messages::ids::ModelRef;
 use understudy_messages::provider::{Answered, Attempt, AttemptError, Perform};
 use understudy_messages::session::{PreparePrompt, Prompt};
-use understudy_messages::terminal::{Outcome, Tried, TurnFailure, conclude};
-use understudy_messages::turn::{
-    AttemptOutcome, AttemptRecord, Candidate, Cast, Performance, TurnContext, TurnOutcome,
-};
+use understudy_messages::terminal::{TurnFailure, conclude};
+use understudy_messages::turn::{AttemptRecord, Candidate, Cast, Performance, TurnContext, TurnOutcome};
 
+use self::path::{Here, Tried};
 use super::ProviderContext;
 use super::failover::{Situation, Step, next_step};
+use super::ledger::{Purpose, Rest, Ticket};
 use crate::telemetry::StreamEnd;
 
 /// How long an ending may wait for a client that does not read.
@@ -27,11 +29,23 @@ pub(super) struct Conductor {
     turn: Arc<TurnContext>,
     cast: Cast,
     context: ProviderContext,
-    position: usize,
+    here: Here,
+    tried: Vec<Tried>,
     attempts: Vec<AttemptRecord>,
-    failures: Vec<(ModelRef, Failure)>,
+    /// Providers whose certificate could not be trusted in this turn.
+    untrusted: Vec<usize>,
+    /// The first verdict of a content filter, once another provider has been asked about it.
+    filtered: Option<Failure>,
     first_failure: Option<(Instant, Reason)>,
+    /// Time spent on providers and on waits that they asked for.
     upstream: Duration,
+}
+
+/// What comes after a failed attempt.
+enum Next {
+    Ask(Ticket),
+    Surface { retry_after: Option<Duration> },
+    Cancelled,
 }
 
 impl Conductor {
@@ -40,9 +54,11 @@ impl Conductor {
             turn: perform.turn,
             cast: perform.cast,
             context,
-            position: 0,
+            here: Here::default(),
+            tried: Vec::new(),
             attempts: Vec::new(),
-            failures: Vec::new(),
+            untrusted: Vec::new(),
+            filtered: None,
             first_failure: None,
             upstream: Duration::ZERO,
         }
@@ -50,28 +66,33 @@ impl Conductor {
 
     /// Asks candidates until one has answered, the turn is cancelled or nobody is left.
     pub(super) async fn run(mut self) -> Performance {
+        let Some(mut ticket) = self.advance(None).or_else(|| self.ask_early()) else {
+            return self.surface(None).await;
+        };
         loop {
-            let Some(candidate) = self.cast.candidates.get(self.position).cloned() else {
-                return self.surface(&Failure::observed(Reason::Unknown, Cut::Refused)).await;
+            let Some(candidate) = self.cast.candidates.get(self.here.position).cloned() else {
+                return self.surface(None).await;
             };
-            let sent = self.context.clock.now();
-            let result = self.attempt(&candidate).await;
+            let (sent, probe) = (self.context.clock.now(), ticket.is_probe());
+            self.here.used.push(ticket.credential());
+            let result = self.attempt(&candidate, ticket.credential()).await;
+            self.settle(ticket, &candidate.model, &result);
             self.book(&candidate.model, sent, &result);
-            match result {
-                Ok(answered) => {
-                    return self.answered(candidate.model.clone(), sent, answered).await;
-                }
+            let failure = match result {
+                Ok(answered) => return self.answered(candidate.model.clone(), sent, answered).await,
                 Err(AttemptError::Cancelled) => return self.cancelled().await,
-                Err(AttemptError::Failed { failure, .. }) => match self.decide(&candidate.model, &failure) {
-                    Step::FallbackModel { to } => self.position = to,
-                    Step::Surface => return self.surface(&failure).await,
-                },
+                Err(AttemptError::Failed { failure, .. }) => failure,
+            };
+            self.note(&candidate, &failure);
+            match self.decide(&candidate, &failure, probe).await {
+                Next::Ask(next) => ticket = next,
+                Next::Surface { retry_after } => return self.surface(retry_after).await,
+                Next::Cancelled => return self.cancelled().await,
             }
         }
     }
 
-    async fn attempt(&self, candidate: &Arc<Candidate>) -> Result<Answered, AttemptError> {
-        let prompt = self.prompt(candidate).await?;
+    async fn attempt(&self, candidate: &Arc<Candidate>, credential: usize) -> Result<Answered, AttemptError> {
         let lost = || AttemptError::Failed {
             failure: Failure::observed(Reason::Unknown, Cut::Lost),
             malformed: 0,
@@ -80,9 +101,10 @@ impl Conductor {
         let attempt = Attempt {
             turn: self.turn.clone(),
             candidate: candidate.clone(),
-            prompt,
+            prompt: self.prompt(candidate).await?,
             number: u32::try_from(self.attempts.len() + 1).unwrap_or(u32::MAX),
-            successor: self.position + 1 < self.cast.candidates.len(),
+            successor: self.successor(None).is_some(),
+            credential,
             cancel: self.turn.cancel.child(),
         };
         let port = slot.ok_or_else(lost)?;
@@ -102,109 +124,142 @@ impl Conductor {
         self.turn.session.prepare.send(ask).await.map_err(session_lost)
     }
 
-    fn book(&mut self, model: &ModelRef, sent: Instant, result: &Result<Answered, AttemptError>) {
-        let duration = self.context.clock.now().duration_since(sent);
-        self.upstream += duration;
-        let (outcome, malformed) = match result {
-            Ok(answered) => (AttemptOutcome::Ok, answered.malformed),
-            Err(AttemptError::Cancelled) => (AttemptOutcome::Cancelled, 0),
-            Err(AttemptError::Failed { failure, malformed }) => {
-                let error = AttemptOutcome::Error {
-                    reason: failure.reason,
-                    status: failure.status,
-                    cut: failure.cut,
-                };
-                (error, *malformed)
+    /// Decides what to do about a failure, says so, and takes leave for what comes next.
+    async fn decide(&mut self, from: &Candidate, failure: &Failure, probe: bool) -> Next {
+        let situation = self.situation(from, failure, probe);
+        match next_step(failure, &situation) {
+            step @ Step::RetrySame { after } => {
+                self.decided(from, failure, step, Some(from.model.clone()));
+                if !self.wait(after).await {
+                    return Next::Cancelled;
+                }
+                let credential = self.here.used.last().copied().unwrap_or_default();
+                match self.enter(from, Purpose::Retry { credential }) {
+                    Ok(ticket) => {
+                        self.here.retries += 1;
+                        Next::Ask(ticket)
+                    }
+                    Err(_rests_now) => self.onward(from, failure, None),
+                }
             }
-        };
-        if let Some(metrics) = self.context.telemetry.candidates().get(model) {
-            metrics.attempt(&outcome, duration);
-            metrics.parse_faults(malformed);
+            step @ Step::RotateCredential => match self.enter(from, Purpose::Rotate { used: &self.here.used }) {
+                Ok(ticket) => {
+                    self.here.rotations += 1;
+                    self.decided(from, failure, step, Some(from.model.clone()));
+                    Next::Ask(ticket)
+                }
+                Err(_rests_now) => self.onward(from, failure, None),
+            },
+            Step::FallbackModel { .. } => self.onward(from, failure, None),
+            Step::Surface { retry_after } => self.last_resort(from, failure, retry_after),
         }
-        self.attempts.push(AttemptRecord {
-            model: model.clone(),
-            outcome,
-            duration,
-        });
     }
 
-    fn decide(&mut self, from: &ModelRef, failure: &Failure) -> Step {
-        let failed = (self.context.clock.now(), failure.reason);
-        self.first_failure.get_or_insert(failed);
-        self.failures.push((from.clone(), failure.clone()));
-        let step = next_step(
-            failure,
-            &Situation {
-                position: self.position,
-                candidates: self.cast.candidates.len(),
-                delivered: self.turn.client.progress(),
-                attempts: self.attempts.len(),
-                on_broken_stream: self.turn.agent.on_broken_stream,
-            },
-        );
-        let to = match step {
-            Step::FallbackModel { to } => self.cast.candidates.get(to).map(|next| next.model.clone()),
-            Step::Surface => None,
+    fn situation(&self, from: &Candidate, failure: &Failure, probe: bool) -> Situation<'_> {
+        let now = self.context.clock.now();
+        let ledger = self.context.ledgers.get(from.provider);
+        let credential = self.here.used.last().copied().unwrap_or_default();
+        let retry = &self.turn.retry;
+        let most = u32::try_from(2 * self.cast.candidates.len() + 2).unwrap_or(u32::MAX);
+        Situation {
+            delivered: self.turn.client.progress(),
+            replay_safe: self.turn.effects.replay_safe(),
+            successor: self.successor(Some(failure)),
+            same_again: !probe && ledger.is_some_and(|ledger| ledger.may_retry(&from.model.model, credential, now)),
+            retries: self.here.retries,
+            other_credential: !probe
+                && ledger.is_some_and(|ledger| ledger.another_credential(&from.model.model, &self.here.used, now)),
+            rotations: self.here.rotations,
+            attempts: u32::try_from(self.attempts.len()).unwrap_or(u32::MAX),
+            max_attempts: retry.max_total.unwrap_or(most),
+            remaining: self.turn.deadline.saturating_duration_since(now),
+            jitter: 0.5 + fastrand::f64(),
+            retry,
+            on_broken_stream: self.turn.agent.on_broken_stream,
+            on_content_filter: self.turn.agent.on_content_filter,
+            on_status: failure
+                .status
+                .is_some_and(|status| self.turn.agent.failover_on_status.contains(&status)),
+        }
+    }
+
+    /// Moves on to the next candidate that is usable and suits the failure; the client is told when there is none.
+    fn onward(&mut self, from: &Candidate, failure: &Failure, retry_after: Option<Duration>) -> Next {
+        match self.advance(Some(failure)) {
+            Some(ticket) => self.moved(from, failure, ticket),
+            None => self.last_resort(from, failure, retry_after),
+        }
+    }
+
+    /// Nothing usable is left. A candidate whose rest we only guessed is asked once, where the failure would have moved on.
+    fn last_resort(&mut self, from: &Candidate, failure: &Failure, retry_after: Option<Duration>) -> Next {
+        let pretended = Situation {
+            successor: Some(self.here.position + 1),
+            same_again: false,
+            other_credential: false,
+            ..self.situation(from, failure, true)
         };
-        let decided = FailoverDecided {
-            turn: self.turn.request.id,
-            agent: self.turn.agent.name.clone(),
-            from: from.clone(),
-            to,
-            reason: failure.reason,
-            status: failure.status,
-            cut: failure.cut,
-            decision: step.decision(),
-            position: self.position,
-            candidates: self.cast.candidates.len(),
+        let would_move = matches!(next_step(failure, &pretended), Step::FallbackModel { .. });
+        match would_move.then(|| self.ask_early()).flatten() {
+            Some(ticket) => self.moved(from, failure, ticket),
+            None => {
+                self.decided(from, failure, Step::Surface { retry_after }, None);
+                Next::Surface { retry_after }
+            }
+        }
+    }
+
+    fn moved(&self, from: &Candidate, failure: &Failure, ticket: Ticket) -> Next {
+        let to = self.here.position;
+        let model = self.cast.candidates.get(to).map(|next| next.model.clone());
+        self.decided(from, failure, Step::FallbackModel { to }, model);
+        Next::Ask(ticket)
+    }
+
+    /// Waits before a retry; `false` when the turn was cancelled meanwhile.
+    async fn wait(&mut self, after: Duration) -> bool {
+        if after.is_zero() {
+            return true;
+        }
+        let clock = &self.context.clock;
+        let began = clock.now();
+        let waited = tokio::select! {
+            biased;
+            _ = self.turn.cancel.cancelled() => false,
+            () = clock.sleep_until(began + after) => true,
         };
-        self.context.telemetry.failover(&decided);
-        tracing::info!(turn = %decided.turn, from = %decided.from, to = decided.to.as_ref().map(tracing::field::display),
-            reason = decided.reason.as_label(), status = decided.status, decision = decided.decision.as_label(), "failover decided");
-        self.context.tap.publish(|| Event::FailoverDecided(decided));
-        step
+        self.upstream += clock.now().duration_since(began);
+        waited
+    }
+
+    fn enter(&self, candidate: &Candidate, purpose: Purpose<'_>) -> Result<Ticket, Rest> {
+        let now = self.context.clock.now();
+        let ledger = self.context.ledgers.get(candidate.provider);
+        ledger
+            .ok_or(Rest::nobody(now))?
+            .enter(&candidate.model.model, purpose, now)
     }
 
     async fn answered(self, model: ModelRef, sent: Instant, answered: Answered) -> Performance {
-        let telemetry = &self.context.telemetry;
-        let first_content = answered
-            .first_content
-            .map_or_else(|| self.context.clock.now(), |after| sent + after);
-        if let Some(usage) = &answered.usage
-            && let Some(metrics) = telemetry.candidates().get(&model)
-        {
-            metrics.tokens(usage);
-        }
-        if let Some(after) = answered.first_content {
-            telemetry
-                .candidates()
-                .get(&model)
-                .inspect(|metrics| metrics.first_content(after));
-            let requested = &self.turn.request.facts.model;
-            telemetry
-                .candidates()
-                .first_token(requested, first_content.duration_since(self.turn.received));
-        }
-        if let Some((failed, reason)) = self.first_failure {
-            telemetry
-                .turns()
-                .failover_delay(reason, first_content.duration_since(failed));
-        }
+        self.book_answer(&model, sent, &answered);
         let whole = self.tell(ClientFrame::End { last: answered.last }).await;
         if !whole {
             return self.cancelled().await;
         }
         self.stream_ended(StreamEnd::Ok);
-        let served_by = Some((self.position, model));
-        self.performance(TurnOutcome::Completed, served_by, answered.usage)
+        let served_by = Some((self.here.position, model));
+        Performance {
+            served_by,
+            usage: answered.usage,
+            ..self.performance(TurnOutcome::Completed, None)
+        }
     }
 
     async fn cancelled(self) -> Performance {
-        use understudy_messages::failure::CancelCause;
         let cause = self.turn.cancel.cause().unwrap_or(CancelCause::Client);
         let failure = TurnFailure::cancelled(cause, self.attempts.len());
         if cause != CancelCause::Client {
-            self.tell(ClientFrame::Failed(failure)).await;
+            self.tell(ClientFrame::Failed(failure.clone())).await;
         }
         self.stream_ended(StreamEnd::Cancelled);
         let outcome = match cause {
@@ -216,33 +271,23 @@ impl Conductor {
                 TurnOutcome::Cancelled { cause }
             }
         };
-        self.performance(outcome, None, None)
+        self.performance(outcome, Some(failure))
     }
 
-    async fn surface(self, failure: &Failure) -> Performance {
-        let tried: Vec<Tried<'_>> = self
-            .failures
-            .iter()
-            .map(|(model, failure)| Tried {
-                model,
-                outcome: Outcome::Failed(failure),
-            })
-            .collect();
-        let soonest = self
-            .failures
-            .iter()
-            .filter_map(|(_, failure)| failure.retry_after)
-            .min();
-        let ending = conclude(&tried, soonest);
-        let reason = ending.cause.unwrap_or(failure.reason);
-        self.tell(ClientFrame::Failed(ending)).await;
-        self.stream_ended(match failure.cut {
-            Cut::IdleLimit | Cut::FirstContentLimit | Cut::WholeLimit => StreamEnd::IdleTimeout,
-            Cut::Answered | Cut::TooLarge => StreamEnd::ErrorAfterContent,
-            Cut::CleanEnd | Cut::Lost | Cut::LostBeforeFirstByte | Cut::Refused => StreamEnd::Truncated,
-        });
+    /// Nobody could answer: tells the client why, and when to come back.
+    async fn surface(self, retry_after: Option<Duration>) -> Performance {
+        let soonest = self.soonest().into_iter().chain(retry_after).min();
+        let failure = conclude(&self.concluding(), soonest);
+        let last = self.tried.iter().rev().find_map(Tried::failure);
+        let reason = failure
+            .cause
+            .or(last.map(|last| last.reason))
+            .unwrap_or(Reason::Unknown);
+        let cut = last.map_or(Cut::Refused, |last| last.cut);
+        self.tell(ClientFrame::Failed(failure.clone())).await;
+        self.stream_ended(StreamEnd::from(cut));
         let after_content = self.turn.client.progress().is_answer();
-        self.performance(TurnOutcome::Failed { reason, after_content }, None, None)
+        self.performance(TurnOutcome::Failed { reason, after_content }, Some(failure))
     }
 
     /// Writes the ending. `false` when the client left or does not read.
@@ -252,26 +297,14 @@ impl Conductor {
         matches!(told, Ok(Ok(())))
     }
 
-    /// Books the end of a stream that the client has seen begin.
-    fn stream_ended(&self, end: StreamEnd) {
-        use understudy_messages::answer::Progress;
-        if self.turn.request.facts.stream && self.turn.client.progress() >= Progress::Head {
-            self.context.telemetry.turns().stream(end);
-        }
-    }
-
-    fn performance(
-        self,
-        outcome: TurnOutcome,
-        served_by: Option<(usize, ModelRef)>,
-        usage: Option<understudy_messages::answer::Usage>,
-    ) -> Performance {
+    fn performance(self, outcome: TurnOutcome, failure: Option<TurnFailure>) -> Performance {
         Performance {
             outcome,
             attempts: self.attempts,
-            served_by,
-            usage,
+            served_by: None,
+            usage: None,
             upstream: self.upstream,
+            failure,
         }
     }
 }

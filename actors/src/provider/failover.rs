@@ -1,96 +1,194 @@
 //! What to do about a failed attempt. Pure: the whole situation comes in, one step goes out, never undecided.
+//!
+//! Order within one candidate (contract §5.4): the same again, another credential, the next candidate, the client.
+//! Amounts and waits are design §6.
+
+use std::time::Duration;
 
 use understudy_messages::answer::Progress;
 use understudy_messages::events::Decision;
-use understudy_messages::failure::Failure;
-use understudy_messages::settings::BrokenStream;
+use understudy_messages::failure::{Cut, Failure, Nuance, Reason};
+use understudy_messages::settings::{BrokenStream, ContentFilter, RetrySettings};
+
+/// The wait before a broken server is asked again while somebody else could answer.
+const SHORT_BACKOFF: Duration = Duration::from_millis(250);
+/// The longest backoff.
+const BACKOFF_CAP: Duration = Duration::from_secs(8);
 
 /// What is known when an attempt has failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Situation {
-    /// The failed candidate's place in the cast.
-    pub position: usize,
-    /// The length of the cast.
-    pub candidates: usize,
+#[derive(Clone, Copy, Debug)]
+pub struct Situation<'a> {
     /// What the client has seen.
     pub delivered: Progress,
+    /// Whether everything that ran in this turn may run again.
+    pub replay_safe: bool,
+    /// The place of the next candidate that is usable and suits the failure.
+    pub successor: Option<usize>,
+    /// Whether the same candidate may be asked again: no breaker opened meanwhile, and the attempt was no probe.
+    pub same_again: bool,
+    /// Extra tries made on this candidate.
+    pub retries: u32,
+    /// Whether another credential of this candidate is usable.
+    pub other_credential: bool,
+    /// Other credentials tried on this candidate.
+    pub rotations: u32,
     /// Upstream calls made so far, the failed one included.
-    pub attempts: usize,
+    pub attempts: u32,
+    /// Upstream calls that the turn may make.
+    pub max_attempts: u32,
+    /// Time left for the turn.
+    pub remaining: Duration,
+    /// Between 0.5 and 1.5: what a backoff is multiplied by.
+    pub jitter: f64,
+    /// When the same model is asked again.
+    pub retry: &'a RetrySettings,
     /// What the agent wants for a stream that breaks after content.
     pub on_broken_stream: BrokenStream,
+    /// What the agent wants for a prompt that a filter refused.
+    pub on_content_filter: ContentFilter,
+    /// Whether the agent moves on for this status whatever the reason.
+    pub on_status: bool,
 }
 
 /// What is done next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Step {
+    /// The same model and credential again, after this wait.
+    RetrySame {
+        /// How long to wait.
+        after: Duration,
+    },
+    /// The same model with another credential.
+    RotateCredential,
     /// Ask the candidate at this place.
     FallbackModel {
         /// Its place in the cast.
         to: usize,
     },
     /// Tell the client.
-    Surface,
+    Surface {
+        /// A wait that was asked for and not begun.
+        retry_after: Option<Duration>,
+    },
 }
 
 impl Step {
     /// The decision, as events and labels spell it.
     pub const fn decision(self) -> Decision {
         match self {
+            Self::RetrySame { .. } => Decision::RetrySame,
+            Self::RotateCredential => Decision::RotateCredential,
             Self::FallbackModel { .. } => Decision::FallbackModel,
-            Self::Surface => Decision::SurfaceError,
+            Self::Surface { .. } => Decision::SurfaceError,
         }
     }
 }
 
-/// The next step: the next candidate after any failure before content; otherwise the client is told.
-///
-/// A turn makes at most 2 × candidates + 2 attempts (design §6).
-pub fn next_step(_failure: &Failure, situation: &Situation) -> Step {
-    let next = situation.position + 1;
-    let exhausted = next >= situation.candidates || situation.attempts >= 2 * situation.candidates + 2;
-    if exhausted {
-        return Step::Surface;
+/// The next step.
+pub fn next_step(failure: &Failure, situation: &Situation<'_>) -> Step {
+    const SURFACE: Step = Step::Surface { retry_after: None };
+    let over = match situation.on_broken_stream {
+        BrokenStream::Error => situation.delivered.is_answer(),
+    };
+    if over || !situation.replay_safe || situation.attempts >= situation.max_attempts {
+        return SURFACE;
     }
-    match (situation.delivered.is_answer(), situation.on_broken_stream) {
-        (true, BrokenStream::Error) => Step::Surface,
-        (false, BrokenStream::Error) => Step::FallbackModel { to: next },
+    let onward = situation.successor.map_or(SURFACE, |to| Step::FallbackModel { to });
+    if situation.on_status {
+        return onward;
     }
+    match failure.reason {
+        Reason::Format => match (failure.nuance, situation.on_content_filter) {
+            (Some(Nuance::ContentFilter), ContentFilter::Next) => onward,
+            (Some(Nuance::ContentFilter), ContentFilter::Surface) => SURFACE,
+            (Some(Nuance::LongWindow | Nuance::RequestSizeCeiling) | None, _) => SURFACE,
+        },
+        Reason::ContextOverflow | Reason::TlsCertificate => onward,
+        _ => same_candidate(failure, situation).unwrap_or(onward),
+    }
+}
+
+/// The same candidate once more, if that may help; otherwise a wait that is too long to begin is told to the client.
+fn same_candidate(failure: &Failure, situation: &Situation<'_>) -> Option<Step> {
+    let wait = same_again(failure, situation);
+    match wait {
+        Some(after) if after <= situation.retry.max_wait && after < situation.remaining => {
+            return Some(Step::RetrySame { after });
+        }
+        Some(_) | None => {}
+    }
+    if may_rotate(failure, situation) {
+        return Some(Step::RotateCredential);
+    }
+    let told = wait.filter(|_| situation.successor.is_none());
+    told.map(|wait| Step::Surface {
+        retry_after: Some(failure.retry_after.unwrap_or(wait)),
+    })
+}
+
+/// The wait before the same model and credential are asked again; `None` where that would not help.
+fn same_again(failure: &Failure, situation: &Situation<'_>) -> Option<Duration> {
+    let retry = situation.retry;
+    let allowed = retry
+        .max_per_target
+        .unwrap_or(if situation.successor.is_some() { 1 } else { 2 });
+    let limit = matches!(
+        failure.cut,
+        Cut::FirstContentLimit | Cut::IdleLimit | Cut::WholeLimit | Cut::TooLarge
+    );
+    let long = failure.nuance == Some(Nuance::LongWindow);
+    if !situation.same_again || situation.retries >= allowed || limit || long {
+        return None;
+    }
+    match (failure.reason, situation.successor, retry.max_per_target) {
+        (Reason::RateLimit, Some(_), _) => failure.retry_after.filter(|wait| *wait <= retry.short_wait),
+        (Reason::RateLimit, None, _) => Some(backoff(failure, situation)),
+        (Reason::ServerError, Some(_), None) => Some(SHORT_BACKOFF.max(failure.retry_after.unwrap_or_default())),
+        (Reason::Timeout, Some(_), None) => match failure.cut {
+            Cut::LostBeforeFirstByte => Some(Duration::ZERO),
+            Cut::Lost => Some(SHORT_BACKOFF),
+            _ => None,
+        },
+        (Reason::ServerError | Reason::Overloaded | Reason::EmptyResponse | Reason::Timeout, _, _)
+            if situation.successor.is_none() || retry.max_per_target.is_some() =>
+        {
+            Some(backoff(failure, situation))
+        }
+        _ => None,
+    }
+}
+
+/// `backoff · 2ⁿ` up to 8 s, times the jitter; what the provider asked for is its floor.
+fn backoff(failure: &Failure, situation: &Situation<'_>) -> Duration {
+    let doubled = 1_u32
+        .checked_shl(situation.retries)
+        .and_then(|times| situation.retry.backoff.checked_mul(times));
+    let jitter = situation.jitter.clamp(0.5, 1.5);
+    let own = doubled.unwrap_or(BACKOFF_CAP).min(BACKOFF_CAP).mul_f64(jitter);
+    own.max(failure.retry_after.unwrap_or_default())
+}
+
+/// Whether another credential may do better (contract §5.2, column "Rotate profile").
+fn may_rotate(failure: &Failure, situation: &Situation<'_>) -> bool {
+    let once = situation.successor.is_none() || situation.rotations == 0;
+    situation.other_credential
+        && match failure.reason {
+            Reason::RateLimit | Reason::Overloaded => once,
+            Reason::Auth
+            | Reason::AuthPermanent
+            | Reason::Billing
+            | Reason::ServerError
+            | Reason::ModelNotFound
+            | Reason::SessionExpired
+            | Reason::EmptyResponse
+            | Reason::NoErrorDetails
+            | Reason::Unclassified
+            | Reason::Unknown => true,
+            Reason::Timeout => matches!(failure.cut, Cut::Lost | Cut::CleanEnd),
+            Reason::Format | Reason::ContextOverflow | Reason::TlsCertificate => false,
+        }
 }
 
 #[cfg(test)]
-mod tests {
-    use understudy_messages::failure::{Cut, Reason};
-
-    use super::*;
-
-    fn step(position: usize, delivered: Progress) -> Step {
-        let situation = Situation {
-            position,
-            candidates: 2,
-            delivered,
-            attempts: position + 1,
-            on_broken_stream: BrokenStream::Error,
-        };
-        next_step(&Failure::observed(Reason::ServerError, Cut::Answered), &situation)
-    }
-
-    #[test]
-    fn before_an_answer_the_next_candidate_is_asked() {
-        for delivered in [Progress::Nothing, Progress::Head, Progress::Reasoning] {
-            assert_eq!(step(0, delivered), Step::FallbackModel { to: 1 }, "{delivered:?}");
-        }
-    }
-
-    #[test]
-    fn after_content_the_client_is_told() {
-        for delivered in [Progress::Content, Progress::ToolCall] {
-            assert_eq!(step(0, delivered), Step::Surface, "{delivered:?}");
-        }
-    }
-
-    #[test]
-    fn after_the_last_candidate_the_client_is_told() {
-        assert_eq!(step(1, Progress::Nothing), Step::Surface);
-    }
-}
+mod tests;

@@ -1,6 +1,6 @@
 //! Who may answer which request: names resolved to chains, by the settings of one generation. Pure.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use understudy_messages::ids::{ModelRef, Name};
@@ -14,6 +14,19 @@ pub struct Roster {
     providers: HashMap<Name, usize>,
     listed: HashMap<ModelRef, Arc<Candidate>>,
     bare: HashMap<Name, Vec<ModelRef>>,
+}
+
+/// Every model that configuration names somewhere, each once, in order.
+pub fn listed_models(settings: &Settings) -> Vec<ModelRef> {
+    let chains = settings.aliases.values().flatten();
+    let agents = settings.agents.iter().flat_map(|agent| chain_of(agent));
+    let catalog = settings.providers.values().flat_map(|provider| {
+        let names = provider.models.iter().flatten();
+        names.map(|model| ModelRef::new(provider.name.clone(), model.clone()))
+    });
+    let named = chains.chain(agents).chain(settings.models.keys()).cloned();
+    let listed: BTreeSet<ModelRef> = named.chain(catalog).collect();
+    listed.into_iter().collect()
 }
 
 /// A name that stands for nothing.
@@ -45,15 +58,11 @@ impl Roster {
         for provider in settings.providers.values() {
             for model in provider.models.iter().flatten() {
                 let reference = ModelRef::new(provider.name.clone(), model.clone());
-                roster.bare.entry(model.clone()).or_default().push(reference.clone());
-                roster.list(&reference);
+                roster.bare.entry(model.clone()).or_default().push(reference);
             }
         }
-        let chains = settings.aliases.values().flatten();
-        let agents = settings.agents.iter();
-        let speakers = agents.flat_map(|agent| std::iter::once(&agent.primary).chain(&agent.fallbacks));
-        for model in chains.chain(speakers).chain(settings.models.keys()) {
-            roster.list(model);
+        for model in listed_models(&settings) {
+            roster.list(&model);
         }
         roster
     }
@@ -82,19 +91,27 @@ impl Roster {
     /// An alias or an agent's name stands for its chain. A single model goes first, then the default agent's fallbacks and,
     /// last, its primary.
     ///
+    /// `fallbacks` that came with the request replace the chain's rest; none at all make it strict. Of them a name that
+    /// stands for nothing is passed over (contract §5.1).
+    ///
     /// # Errors
     /// [`CastError::UnknownModel`] for a name that stands for nothing.
-    pub fn cast(&self, model: &str) -> Result<Cast, CastError> {
-        let chain = self.chain(model).ok_or(CastError::UnknownModel)?;
+    pub fn cast(&self, model: &str, fallbacks: Option<&[String]>) -> Result<Cast, CastError> {
+        let mut chain = self.chain(model).ok_or(CastError::UnknownModel)?;
+        if let Some(fallbacks) = fallbacks {
+            chain.truncate(1);
+            chain.extend(fallbacks.iter().filter_map(|name| self.stands_for(name)).flatten());
+        }
         let mut candidates: Vec<Arc<Candidate>> = Vec::with_capacity(chain.len());
         for model in chain {
             if candidates.iter().all(|seen| seen.model != model) {
                 candidates.push(self.candidate(&model).ok_or(CastError::UnknownModel)?);
             }
         }
-        let policy = match candidates.len() {
-            1 => FallbackPolicy::Strict,
-            _ => FallbackPolicy::Inherited,
+        let policy = match (fallbacks, candidates.len()) {
+            (_, 1) => FallbackPolicy::Strict,
+            (Some(_), _) => FallbackPolicy::List,
+            (None, _) => FallbackPolicy::Inherited,
         };
         Ok(Cast { policy, candidates })
     }
@@ -118,12 +135,22 @@ impl Roster {
         names.filter(|(name, _)| seen.insert(name.clone())).collect()
     }
 
-    fn chain(&self, model: &str) -> Option<Vec<ModelRef>> {
-        if let Some(chain) = self.settings.aliases.get(model) {
+    /// The chain of an alias or an agent, or a single model.
+    fn stands_for(&self, name: &str) -> Option<Vec<ModelRef>> {
+        if let Some(chain) = self.settings.aliases.get(name) {
             return Some(chain.clone());
         }
-        if let Some(agent) = self.settings.agents.iter().find(|agent| &*agent.name == model) {
+        if let Some(agent) = self.settings.agents.iter().find(|agent| &*agent.name == name) {
             return Some(chain_of(agent).cloned().collect());
+        }
+        self.single(name).map(|model| vec![model])
+    }
+
+    fn chain(&self, model: &str) -> Option<Vec<ModelRef>> {
+        let named =
+            self.settings.aliases.contains_key(model) || self.settings.agents.iter().any(|agent| &*agent.name == model);
+        if named {
+            return self.stands_for(model);
         }
         let lead = self.single(model)?;
         let agent = self.settings.agents.get(self.settings.default_agent)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use understudy_messages::client::ClientFrame;
 use understudy_messages::clock::Instant;
-use understudy_messages::events::{Event, TurnEnded};
+use understudy_messages::events::{Event, TerminalFailure, TerminalKind, TurnEnded};
 use understudy_messages::failure::{CancelCause, Reason};
 use understudy_messages::ids::ModelRef;
 use understudy_messages::ports::SessionPort;
@@ -14,8 +14,8 @@ use understudy_messages::provider::Perform;
 use understudy_messages::registry::AdmitError;
 use understudy_messages::session::RunTurn;
 use understudy_messages::settings::AgentSettings;
-use understudy_messages::terminal::TurnFailure;
-use understudy_messages::turn::{Cast, Performance, TurnContext, TurnOutcome};
+use understudy_messages::terminal::{Source, TurnFailure};
+use understudy_messages::turn::{Candidate, Cast, Performance, SideEffects, TurnContext, TurnOutcome};
 
 use super::SessionContext;
 use crate::registry::{CastError, GATE_WAIT, Held};
@@ -131,7 +131,10 @@ impl Turn {
     fn cast(&self, held: &Held) -> Result<(Arc<AgentSettings>, Cast), CastError> {
         let (roster, request) = (&held.generation().roster, &self.run.request);
         let agent = roster.agent(request.agent.as_deref(), &request.facts.model)?;
-        Ok((agent.clone(), roster.cast(&request.facts.model)?))
+        Ok((
+            agent.clone(),
+            roster.cast(&request.facts.model, request.facts.fallbacks.as_deref())?,
+        ))
     }
 
     fn turn_context(&self, held: &Held, agent: Arc<AgentSettings>) -> TurnContext {
@@ -141,6 +144,9 @@ impl Turn {
             client: self.run.client.clone(),
             cancel: self.run.cancel.clone(),
             received: self.run.received,
+            deadline: self.deadline(generation.roster.settings().timeouts.turn),
+            effects: SideEffects::default(),
+            retry: generation.roster.settings().retry,
             lease: held.lease(),
             agent,
             timeouts: generation.roster.settings().timeouts,
@@ -151,10 +157,7 @@ impl Turn {
 
     /// Lets the lead's provider conduct the turn, within the turn's budget and the caller's deadline.
     async fn perform(&self, turn: &Arc<TurnContext>, cast: Cast) -> Performance {
-        let lead = cast
-            .candidates
-            .first()
-            .and_then(|lead| turn.providers.get(lead.provider));
+        let lead = self.lead(&cast).and_then(|lead| turn.providers.get(lead.provider));
         let Some(conductor) = lead.and_then(|slot| slot.get()) else {
             return self.conductor_lost(turn).await;
         };
@@ -166,7 +169,7 @@ impl Turn {
         let performed = tokio::select! {
             biased;
             performed = &mut perform => performed.ok(),
-            cause = self.out_of_time(turn.timeouts.turn) => {
+            cause = self.out_of_time(turn.deadline) => {
                 turn.cancel.cancel(cause);
                 let grace = self.context.clock.now() + ENDING_GRACE;
                 self.context.clock.timeout_at(grace, perform).await.ok().and_then(Result::ok)
@@ -178,9 +181,18 @@ impl Turn {
         }
     }
 
+    /// The first usable candidate, else the first: its provider conducts the turn.
+    fn lead<'a>(&self, cast: &'a Cast) -> Option<&'a Arc<Candidate>> {
+        let now = self.context.clock.now();
+        let usable = |candidate: &&Arc<Candidate>| {
+            let ledger = self.context.ledgers.get(candidate.provider);
+            ledger.is_some_and(|ledger| ledger.rest(&candidate.model.model, now).is_none())
+        };
+        cast.candidates.iter().find(usable).or(cast.candidates.first())
+    }
+
     /// Waits for what ends the turn from our side: the caller's deadline, the turn's budget, a shutdown.
-    async fn out_of_time(&self, budget: Duration) -> CancelCause {
-        let deadline = self.deadline(budget);
+    async fn out_of_time(&self, deadline: Instant) -> CancelCause {
         tokio::select! {
             () = self.context.abort.cancelled() => CancelCause::Shutdown,
             () = self.context.clock.sleep_until(deadline) => match self.run.deadline == Some(deadline) {
@@ -195,7 +207,7 @@ impl Turn {
         tracing::error!(turn = %turn.request.id, "conductor lost");
         turn.cancel.cancel(CancelCause::RunBudget);
         let failure = TurnFailure::ours(500, "conductor_lost", "The gateway lost this turn. Please try again.");
-        self.tell(failure).await;
+        self.tell(failure.clone()).await;
         Performance {
             outcome: TurnOutcome::Failed {
                 reason: Reason::Unknown,
@@ -205,6 +217,7 @@ impl Turn {
             served_by: None,
             usage: None,
             upstream: Duration::ZERO,
+            failure: Some(failure),
         }
     }
 
@@ -237,10 +250,12 @@ impl Turn {
         let turns = self.context.telemetry.turns();
         turns.agent(Some(&agent.name)).ended(result, served_by);
         turns.ended(result, served_by, duration, performance.attempts.len());
+        self.terminal(agent, performance);
         turns.overhead(duration.saturating_sub(performance.upstream + waited));
         self.context.tap.publish(|| {
             Event::TurnEnded(TurnEnded {
                 turn: self.run.request.id,
+                request: self.run.request.request_id.clone(),
                 session: self.run.request.session.clone(),
                 agent: agent.name.clone(),
                 generation: held.generation().id,
@@ -252,6 +267,37 @@ impl Turn {
             })
         });
         tracing::debug!(turn = %self.run.request.id, result = result.as_label(), attempts = performance.attempts.len(), "turn ended");
+    }
+}
+
+impl Turn {
+    /// A turn that failed before a byte of an answer is told of as such, whatever the path that led there.
+    fn terminal(&self, agent: &AgentSettings, performance: &Performance) {
+        let (
+            TurnOutcome::Failed {
+                after_content: false, ..
+            },
+            Some(failure),
+        ) = (performance.outcome, &performance.failure)
+        else {
+            return;
+        };
+        let kind = match failure.source {
+            Source::Chain => TerminalKind::AllModelsFailed,
+            Source::Cancelled(_) | Source::Gateway => TerminalKind::RunFailedBeforeReply,
+        };
+        self.context.telemetry.terminal(kind, failure.cause);
+        tracing::warn!(turn = %self.run.request.id, kind = kind.as_label(), reason = failure.reason_label(), attempts = performance.attempts.len(), "terminal failure");
+        self.context.tap.publish(|| {
+            Event::TerminalFailure(TerminalFailure {
+                turn: self.run.request.id,
+                agent: agent.name.clone(),
+                kind,
+                reason: failure.cause,
+                final_message: failure.sentence.clone(),
+                attempts: performance.attempts.clone(),
+            })
+        });
     }
 }
 

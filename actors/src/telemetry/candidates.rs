@@ -11,10 +11,12 @@ use understudy_messages::ids::{ModelRef, Name};
 use understudy_messages::settings::Settings;
 use understudy_messages::turn::AttemptOutcome;
 
+use super::health::{self, HealthMetrics};
 use super::{
     ATTEMPTS_TOTAL, FAILOVER, FIRST_CHUNK, NONE, OPERATION_DURATION, OTHER, PARSE_FAULTS, SERVER_FIRST_TOKEN, Series,
     TOKEN_USAGE, TOKENS_TOTAL, Telemetry,
 };
+use crate::registry::listed_models;
 
 const CHAT: (&str, &str) = ("gen_ai_operation_name", "chat");
 const TOKEN_KINDS: [&str; 5] = ["input", "output", "cache_read", "cache_write", "reasoning"];
@@ -30,6 +32,7 @@ pub struct CandidateMetrics {
     duration_errors: [Histogram; Reason::ALL.len()],
     first_chunk: Histogram,
     parse_faults: Counter,
+    pub(super) health: HealthMetrics,
 }
 
 impl CandidateMetrics {
@@ -64,6 +67,7 @@ impl CandidateMetrics {
             duration_errors: Reason::ALL.map(|reason| duration(reason.as_label())),
             first_chunk: series.histogram(&FIRST_CHUNK, &genai),
             parse_faults: series.touched(&PARSE_FAULTS, &[("provider", provider)]),
+            health: HealthMetrics::new(series, provider, model),
         }
     }
 
@@ -122,8 +126,9 @@ pub struct Candidates {
 
 impl Candidates {
     pub(super) fn new(series: &Series, settings: &Settings) -> Self {
-        let listed: BTreeSet<ModelRef> = listed(settings);
+        let listed = listed_models(settings);
         touch_failovers(series, settings);
+        health::touch(series, &settings.providers.keys().collect::<Vec<_>>());
         let first_token = |name: &str| series.histogram(&SERVER_FIRST_TOKEN, &[CHAT, ("gen_ai_request_model", name)]);
         Self {
             unlisted: settings
@@ -160,7 +165,12 @@ impl Candidates {
         }
     }
 
-    fn labels<'a>(&self, model: &'a ModelRef) -> (&'a str, &'a str) {
+    /// The listed candidates.
+    pub(super) fn listed(&self) -> impl Iterator<Item = (&ModelRef, &CandidateMetrics)> {
+        self.listed.iter()
+    }
+
+    pub(super) fn labels<'a>(&self, model: &'a ModelRef) -> (&'a str, &'a str) {
         let name = if self.listed.contains_key(model) {
             &*model.model
         } else {
@@ -168,21 +178,6 @@ impl Candidates {
         };
         (&model.provider, name)
     }
-}
-
-/// Every model that configuration names somewhere.
-fn listed(settings: &Settings) -> BTreeSet<ModelRef> {
-    let chains = settings.aliases.values().flatten();
-    let agents = settings
-        .agents
-        .iter()
-        .flat_map(|agent| std::iter::once(&agent.primary).chain(&agent.fallbacks));
-    let catalog = settings.providers.values().flat_map(|provider| {
-        let names = provider.models.iter().flatten();
-        names.map(|model| ModelRef::new(provider.name.clone(), model.clone()))
-    });
-    let named = chains.chain(agents).chain(settings.models.keys()).cloned();
-    named.chain(catalog).collect()
 }
 
 /// Touches the failovers that the configured chains can produce: each edge to a later model, and each surfaced error.

@@ -1,35 +1,76 @@
-//! `understudy config`: check a configuration without running it.
+//! `understudy config`: look at a configuration without running it.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
 
 use super::{Exit, output};
-use crate::config::{ServerConfig, report};
+use crate::config::{ConfigError, ServerConfig, report, schema, show};
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Report every problem of a configuration file at once.
-    Check {
-        /// The file.
-        #[arg(default_value = "understudy.yaml")]
-        file: PathBuf,
-    },
+    Check(File),
+    /// Show the settings in effect: defaults filled in, secrets hidden.
+    Show(File),
+    /// Print the JSON Schema of configuration files.
+    Schema,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct File {
+    /// The configuration file.
+    #[arg(default_value = "understudy.yaml")]
+    file: PathBuf,
 }
 
 pub(super) fn run(command: Command, json: bool) -> anyhow::Result<Exit> {
-    let Command::Check { file } = command;
-    let name = file.display().to_string();
-    let checked = ServerConfig::load(&file);
-    let problems = checked.as_ref().map(|_| ());
-    match (json, problems) {
-        (true, problems) => output::say_json(&report::as_json(&name, problems)),
-        (false, Ok(())) => output::say(&format!("{name}: no problems")),
-        (false, Err(error)) => output::say(report::for_people(&name, error).trim_end()),
+    match command {
+        Command::Check(File { file }) => Ok(check(&file, json)),
+        Command::Show(File { file }) => show(&file, json),
+        Command::Schema => {
+            output::say_json(&schema::schema());
+            Ok(Exit::Fine)
+        }
     }
-    Ok(match checked {
-        Ok(_) => Exit::Fine,
-        Err(crate::config::ConfigError::Invalid(_)) => Exit::Finding,
-        Err(crate::config::ConfigError::Unreadable(_)) => Exit::Unusable,
-    })
+}
+
+fn check(file: &Path, json: bool) -> Exit {
+    match ServerConfig::load(file) {
+        Ok(_) => {
+            let name = file.display().to_string();
+            match json {
+                true => output::say_json(&report::as_json(&name, Ok(()))),
+                false => output::say(&format!("{name}: no problems")),
+            }
+            Exit::Fine
+        }
+        Err(error) => refuse(file, &error, json),
+    }
+}
+
+fn show(file: &Path, json: bool) -> anyhow::Result<Exit> {
+    match ServerConfig::load(file) {
+        Ok(config) => {
+            let text = match json {
+                true => show::as_json(&config)?,
+                false => show::as_yaml(&config)?,
+            };
+            output::say(&text);
+            Ok(Exit::Fine)
+        }
+        Err(error) => Ok(refuse(file, &error, json)),
+    }
+}
+
+fn refuse(file: &Path, error: &ConfigError, json: bool) -> Exit {
+    let name = file.display().to_string();
+    match json {
+        true => output::say_json(&report::as_json(&name, Err(error))),
+        false => output::say(report::for_people(&name, error).trim_end()),
+    }
+    match error {
+        ConfigError::Invalid(_) => Exit::Finding,
+        ConfigError::Unreadable(_) => Exit::Unusable,
+    }
 }

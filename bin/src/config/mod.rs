@@ -15,6 +15,7 @@ use understudy_messages::settings::Settings;
 use field::Reading;
 pub use problem::Problem;
 
+mod document;
 mod environment;
 mod field;
 mod path;
@@ -22,10 +23,14 @@ mod problem;
 mod quantity;
 mod raw;
 pub mod report;
+pub(crate) mod schema;
+pub(crate) mod show;
 mod substitution;
 mod suggestion;
 mod unsupported;
 mod validate;
+mod words;
+mod yaml;
 
 #[cfg(test)]
 mod tests;

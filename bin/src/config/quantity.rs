@@ -1,12 +1,13 @@
-//! Durations (`30s`), sizes (`20MB`) and counts, all more than zero.
+//! Durations (`30s`), sizes (`20MB`) and counts, all more than zero, and whole numbers within a range.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 /// Units of time and their milliseconds.
-const TIME_UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
+pub(crate) const TIME_UNITS: [(&str, u64); 4] = [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000)];
 
 /// Units of size and their bytes.
-const SIZE_UNITS: [(&str, u64); 9] = [
+pub(crate) const SIZE_UNITS: [(&str, u64); 9] = [
     ("", 1),
     ("B", 1),
     ("kB", 1_000),
@@ -25,7 +26,7 @@ const MAX_MILLISECONDS: u64 = 365 * 24 * 3_600_000;
 const MAX_BYTES: u64 = 1 << 30;
 
 /// Far above every true count and far below the limit of a semaphore.
-const MAX_COUNT: u64 = 1_000_000_000;
+pub(crate) const MAX_COUNT: u32 = 1_000_000_000;
 
 /// Why a text is no duration, size or count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -40,6 +41,8 @@ pub(crate) enum QuantityError {
     Zero,
     #[error("is too large")]
     TooLarge,
+    #[error("is out of range")]
+    OutOfRange,
 }
 
 /// Reads `250ms`, `30s`, `5m` or `2h`; at most a year.
@@ -55,7 +58,34 @@ pub(crate) fn size(text: &str) -> Result<usize, QuantityError> {
 
 /// Reads a plain number; at most a thousand million.
 pub(crate) fn count(text: &str) -> Result<u64, QuantityError> {
-    scaled(text, &[("", 1)], MAX_COUNT)
+    scaled(text, &[("", 1)], u64::from(MAX_COUNT))
+}
+
+/// Reads a plain number within `range`, which may begin with zero.
+pub(crate) fn whole(text: &str, range: &RangeInclusive<u32>) -> Result<u32, QuantityError> {
+    if text.is_empty() || !text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(QuantityError::NoNumber);
+    }
+    let number = text.parse().ok().filter(|number| range.contains(number));
+    number.ok_or(QuantityError::OutOfRange)
+}
+
+/// Writes a duration as [`duration`] reads it, in the largest unit that leaves no rest.
+pub(crate) fn written_duration(duration: Duration) -> String {
+    written(duration.as_millis(), &TIME_UNITS)
+}
+
+/// Writes a size as [`size`] reads it, in the largest unit that leaves no rest.
+pub(crate) fn written_size(bytes: usize) -> String {
+    written(bytes as u128, &SIZE_UNITS)
+}
+
+fn written(amount: u128, units: &[(&str, u64)]) -> String {
+    let fitting = units
+        .iter()
+        .filter(|(_, factor)| amount.is_multiple_of(u128::from(*factor)));
+    let (unit, factor) = fitting.max_by_key(|(_, factor)| *factor).unwrap_or(&("", 1));
+    format!("{}{unit}", amount / u128::from(*factor))
 }
 
 fn scaled(text: &str, units: &[(&str, u64)], limit: u64) -> Result<u64, QuantityError> {
@@ -118,7 +148,33 @@ mod tests {
         assert_eq!(count("99999999999999999999999"), Err(QuantityError::TooLarge));
     }
 
+    #[test]
+    fn a_whole_number_stays_within_its_range() {
+        assert_eq!(whole("0", &(0..=20)), Ok(0));
+        assert_eq!(whole("20", &(0..=20)), Ok(20));
+        assert_eq!(whole("399", &(400..=599)), Err(QuantityError::OutOfRange));
+        assert_eq!(whole("99999999999", &(0..=20)), Err(QuantityError::OutOfRange));
+        for text in ["", "+1", "-1", "1.0", "five"] {
+            assert_eq!(whole(text, &(0..=20)), Err(QuantityError::NoNumber), "{text}");
+        }
+    }
+
+    #[test]
+    fn quantities_are_written_in_the_largest_unit_that_fits() {
+        let seconds = |seconds| written_duration(Duration::from_secs(seconds));
+        assert_eq!([seconds(90), seconds(120), seconds(7200)], ["90s", "2m", "2h"]);
+        assert_eq!(written_duration(Duration::from_millis(1500)), "1500ms");
+        assert_eq!([20_000_000, 10_240, 7].map(written_size), ["20MB", "10KiB", "7B"]);
+    }
+
     proptest! {
+        #[test]
+        fn what_is_written_is_read_as_the_same(milliseconds in 1..=MAX_MILLISECONDS, bytes in 1..=1usize << 30) {
+            let length = Duration::from_millis(milliseconds);
+            prop_assert_eq!(duration(&written_duration(length)), Ok(length));
+            prop_assert_eq!(size(&written_size(bytes)), Ok(bytes));
+        }
+
         #[test]
         fn any_number_of_any_time_unit_is_that_long(number in 1u64..8760, unit in 0usize..4) {
             let (name, factor) = TIME_UNITS[unit];
@@ -140,7 +196,7 @@ mod tests {
 
         #[test]
         fn no_text_makes_the_readers_panic(text in any::<String>()) {
-            let _ = (duration(&text), size(&text), count(&text));
+            let _ = (duration(&text), size(&text), count(&text), whole(&text, &(0..=20)));
         }
     }
 }

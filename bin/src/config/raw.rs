@@ -14,7 +14,7 @@ pub(crate) type Node = Spanned<Value>;
 #[derive(Debug)]
 pub(crate) enum Value {
     Null,
-    Bool,
+    Bool(bool),
     /// As it was written, up to the notation of the number.
     Number(String),
     Text(String),
@@ -27,7 +27,7 @@ impl Value {
     pub(crate) fn kind(&self) -> &'static str {
         match self {
             Self::Null => "nothing",
-            Self::Bool => "true or false",
+            Self::Bool(_) => "true or false",
             Self::Number(_) => "a number",
             Self::Text(_) => "text",
             Self::List(_) => "a list",
@@ -96,8 +96,8 @@ impl<'de> Visitor<'de> for ValueVisitor {
         Ok(Value::Null)
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Value, E> {
-        Ok(Value::Bool)
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(Value::Bool(value))
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<Value, E> {

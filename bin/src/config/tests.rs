@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use secrecy::ExposeSecret;
 use understudy_messages::ids::ModelRef;
-use understudy_messages::settings::BrokenStream;
+use understudy_messages::settings::{BrokenStream, ContentFilter, KeyOrder};
 
 use super::*;
 
@@ -10,7 +10,13 @@ const SAMPLE: &str = r#"
 listen: { api: 127.0.0.1:4242, admin: 127.0.0.1:4243 }
 providers:
   anthropic: { api: openai-chat, base_url: "https://api.anthropic.com/v1/", api_key: "${ANTHROPIC_API_KEY}" }
-  openai:    { api: openai-chat, api_keys: ["${OPENAI_KEY_A}", "${OPENAI_KEY_B}"], models: [gpt-5.5, gpt-5.5-mini] }
+  openai:
+    api_keys: ["${OPENAI_KEY_A}", "${OPENAI_KEY_B}"]
+    models: [gpt-5.5, gpt-5.5-mini]
+    aggregator: true
+    quota_group: account
+    key_order: least_used
+    ask_usage: "true"
 models:
   fast: { chain: [openai/gpt-5.5-mini, anthropic/claude-haiku-5] }
   openai/gpt-5.5: { context: 400000, first_content: 120s }
@@ -18,10 +24,14 @@ agents:
   support:
     model: { primary: anthropic/claude-opus-5, fallbacks: [openai/gpt-5.5, anthropic/claude-haiku-5] }
     on_broken_stream: error
+    on_content_filter: next
+    failover: { on_status: [404, 599] }
   strict: { model: openai/gpt-5.5 }
   quick: { model: fast }
 defaults:
   session:  { queue_wait: 30s, idle: 30m }
+  retry:    { short_wait: 3s, max_wait: 10s, backoff: 500ms, max_per_target: null, max_total: null }
+  breaker:  { failures: 3, window: 10s, cap: 20s }
   timeouts: { connect: 5s, first_content: 30s, first_content_last: 120s, idle: 60s, whole: 120s, whole_last: 600s, turn: 600s }
   limits:   { body: 20MB, in_flight: 10000 }
 client_keys: ["${CLIENT_KEY}"]
@@ -70,7 +80,14 @@ fn the_sample_becomes_settings() {
     let anthropic = &settings.providers["anthropic"];
     assert_eq!(anthropic.base_url, "https://api.anthropic.com/v1");
     assert_eq!(anthropic.api_keys[0].expose_secret(), "sk-canary-ANTHROPIC_API_KEY");
-    assert_eq!(settings.providers["openai"].api_keys.len(), 2);
+    let openai = &settings.providers["openai"];
+    assert_eq!(openai.api_keys.len(), 2);
+    assert_eq!((openai.aggregator, openai.ask_usage), (true, true));
+    assert_eq!(openai.quota_group.as_deref(), Some("account"));
+    assert_eq!(
+        (openai.key_order, anthropic.key_order),
+        (KeyOrder::LeastUsed, KeyOrder::Listed)
+    );
     assert_eq!(
         settings.aliases["fast"],
         models(&["openai/gpt-5.5-mini", "anthropic/claude-haiku-5"])
@@ -98,7 +115,10 @@ fn agents_keep_their_order_and_their_models() {
         models(&["openai/gpt-5.5", "anthropic/claude-haiku-5"])
     );
     assert_eq!(support.on_broken_stream, BrokenStream::Error);
-    assert!(strict.fallbacks.is_empty());
+    assert_eq!(support.on_content_filter, ContentFilter::Next);
+    assert_eq!(support.failover_on_status, [404, 599]);
+    assert!(strict.fallbacks.is_empty() && strict.failover_on_status.is_empty());
+    assert_eq!(strict.on_content_filter, ContentFilter::Surface);
     assert_eq!(quick.primary.to_string(), "openai/gpt-5.5-mini");
     assert_eq!(quick.fallbacks, models(&["anthropic/claude-haiku-5"]));
     assert_eq!(settings.default_agent, 0);
@@ -109,6 +129,8 @@ fn the_written_defaults_are_the_defaults() {
     let (written, silent) = (accepted(SAMPLE).settings, accepted(MINIMAL).settings);
     assert_eq!(written.session, silent.session);
     assert_eq!(written.timeouts, silent.timeouts);
+    assert_eq!(written.retry, silent.retry);
+    assert_eq!(written.breaker, silent.breaker);
     assert_eq!(written.limits, silent.limits);
 }
 
@@ -136,6 +158,79 @@ fn every_default_can_be_changed() {
     .map(|duration| duration.as_secs());
     assert_eq!(seconds, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
     assert_eq!((limits.body, limits.in_flight), (10_240, 11));
+}
+
+#[test]
+fn retries_and_breaker_can_be_tuned() {
+    let settings = accepted(&format!(
+        "{MINIMAL}defaults:\n  \
+         retry: {{ short_wait: 1s, max_wait: 2s, backoff: 3ms, max_per_target: 0, max_total: 100 }}\n  \
+         breaker: {{ failures: 1, window: 30s, cap: 5s }}\n"
+    ))
+    .settings;
+    let (retry, breaker) = (settings.retry, settings.breaker);
+    assert_eq!(
+        (retry.short_wait, retry.max_wait),
+        (Duration::from_secs(1), Duration::from_secs(2))
+    );
+    assert_eq!(retry.backoff, Duration::from_millis(3));
+    assert_eq!((retry.max_per_target, retry.max_total), (Some(0), Some(100)));
+    // a cap below the window is no mistake: the window holds
+    assert_eq!(breaker.failures, 1);
+    assert_eq!(
+        (breaker.window, breaker.cap),
+        (Duration::from_secs(30), Duration::from_secs(5))
+    );
+}
+
+#[test]
+fn settings_of_the_failover_engine_have_bounds() {
+    let defaults = |text: &str| only_problem(&format!("{MINIMAL}defaults: {{ {text} }}")).0;
+    for (text, problem) in [
+        (
+            "retry: { max_per_target: 21 }",
+            "defaults.retry.max_per_target: is out of range",
+        ),
+        ("retry: { max_total: 0 }", "defaults.retry.max_total: is out of range"),
+        ("retry: { max_total: 101 }", "defaults.retry.max_total: is out of range"),
+        (
+            "retry: { backoff: 0s }",
+            "defaults.retry.backoff: must be more than zero",
+        ),
+        (
+            "breaker: { failures: 0 }",
+            "defaults.breaker.failures: must be more than zero",
+        ),
+        (
+            "breaker: { window: 0ms }",
+            "defaults.breaker.window: must be more than zero",
+        ),
+    ] {
+        assert_eq!(defaults(text), problem);
+    }
+    let statuses = |list: &str| {
+        only_problem(&format!(
+            "{MINIMAL}agents: {{ a: {{ model: openai/m, failover: {{ on_status: {list} }} }} }}"
+        ))
+    };
+    assert_eq!(statuses("[399]").0, "agents.a.failover.on_status[0]: is out of range");
+    assert_eq!(statuses("[404, 600]").1, "write a whole number from 400 to 599");
+    assert_eq!(
+        statuses("[500, 404, 500]").0,
+        "agents.a.failover.on_status[2]: lists 500 twice"
+    );
+    assert_eq!(statuses("[500, null]").0, "agents.a.failover.on_status[1]: is empty");
+    let provider = |text: &str| only_problem(&format!("providers: {{ openai: {{ models: [m], {text} }} }}"));
+    assert_eq!(
+        provider("ask_usage: yess").0,
+        "providers.openai.ask_usage: is neither true nor false"
+    );
+    assert_eq!(
+        provider("aggregator: [true]").0,
+        "providers.openai.aggregator: is a list, not a plain value"
+    );
+    assert_eq!(provider("quota_group: ''").0, "providers.openai.quota_group: is empty");
+    assert_eq!(provider("key_order: least-used").1, "did you mean `least_used`?");
 }
 
 #[test]

@@ -5,21 +5,13 @@
 use super::path::Path;
 
 /// Keys, by the place where they may stand; `*` is any one name.
-pub(crate) const KEYS: [&str; 14] = [
+pub(crate) const KEYS: [&str; 6] = [
     "plugins",
     "agents.*.workspace",
     "agents.*.plugins",
-    "agents.*.failover",
-    "agents.*.on_content_filter",
-    "defaults.retry",
-    "defaults.breaker",
     "models.*.prefill",
     "models.*.embedding_space",
-    "providers.*.aggregator",
-    "providers.*.ask_usage",
-    "providers.*.key_order",
     "providers.*.max_concurrent",
-    "providers.*.quota_group",
 ];
 
 /// Values of keys that are supported with other values.

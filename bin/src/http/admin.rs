@@ -8,8 +8,12 @@ use crate::app::Shared;
 
 /// The scrape. Rendered off the arbiter: it takes milliseconds.
 pub(super) async fn metrics(shared: web::Data<Shared>) -> HttpResponse {
-    let telemetry = shared.supervision.telemetry.clone();
-    match web::block(move || telemetry.render()).await {
+    let render = move || {
+        let telemetry = &shared.supervision.telemetry;
+        telemetry.show_health(&shared.ledgers, shared.clock.now());
+        telemetry.render()
+    };
+    match web::block(render).await {
         Ok(scrape) => HttpResponse::Ok()
             .content_type("text/plain; version=0.0.4; charset=utf-8")
             .body(scrape),

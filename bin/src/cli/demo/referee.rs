@@ -124,7 +124,7 @@ fn ends(receipts: &[Receipt], told: &Told, scrape: &Scrape) -> Vec<Check> {
     let tap = |whole: bool| {
         let matches = |event: &&super::SharedEvent| match &***event {
             Event::TurnEnded(ended) => matches!(ended.outcome, TurnOutcome::Completed) == whole,
-            Event::FailoverDecided(_) | Event::GenerationPublished { .. } => false,
+            _ => false,
         };
         told.events.iter().filter(matches).count() as u64
     };

@@ -91,7 +91,7 @@ impl<'a> Field<'a> {
     }
 
     fn wrong_kind(&self, wanted: &str) {
-        let scalar = matches!(self.value, Value::Number(_) | Value::Bool);
+        let scalar = matches!(self.value, Value::Number(_) | Value::Bool(_));
         let fix = if scalar && wanted == "text" {
             "put it in quotes".to_owned()
         } else {
@@ -118,7 +118,7 @@ impl<'a> Field<'a> {
                 .enumerate()
                 .map(|(index, node)| self.child(self.path.index(index), node))
                 .collect(),
-            Value::Bool | Value::Number(_) | Value::Text(_) | Value::Map(_) => {
+            Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::Map(_) => {
                 self.wrong_kind("a list");
                 Vec::new()
             }
@@ -152,7 +152,7 @@ impl<'a> Field<'a> {
         match self.value {
             Value::Null => Some(&[]),
             Value::Map(entries) => Some(entries),
-            Value::Bool | Value::Number(_) | Value::Text(_) | Value::List(_) => {
+            Value::Bool(_) | Value::Number(_) | Value::Text(_) | Value::List(_) => {
                 self.wrong_kind("a section");
                 None
             }

@@ -1,6 +1,7 @@
 //! Readers of single values.
 
 use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use secrecy::SecretString;
@@ -8,6 +9,7 @@ use secrecy::SecretString;
 use super::Field;
 use crate::config::raw::Value;
 use crate::config::substitution::substitute;
+use crate::config::words::Words;
 use crate::config::{quantity, suggestion, unsupported};
 
 /// Text as it was written and with its variables replaced. Only the former may be shown.
@@ -22,7 +24,7 @@ impl Field<'_> {
         match self.value {
             Value::Null => None,
             Value::Text(written) => self.substituted(written),
-            Value::Bool | Value::Number(_) | Value::List(_) | Value::Map(_) => {
+            Value::Bool(_) | Value::Number(_) | Value::List(_) | Value::Map(_) => {
                 self.wrong_kind("text");
                 None
             }
@@ -62,7 +64,7 @@ impl Field<'_> {
         let text = match self.value {
             Value::Null => None,
             Value::Number(written) | Value::Text(written) => self.substituted(written),
-            Value::Bool | Value::List(_) | Value::Map(_) => {
+            Value::Bool(_) | Value::List(_) | Value::Map(_) => {
                 self.wrong_kind("a plain value");
                 None
             }
@@ -90,6 +92,23 @@ impl Field<'_> {
         self.parsed(quantity::count, "write a whole number")
     }
 
+    /// A whole number within `range`.
+    pub(crate) fn whole(&self, range: RangeInclusive<u32>) -> Option<u32> {
+        let fix = format!("write a whole number from {} to {}", range.start(), range.end());
+        self.parsed(|text| quantity::whole(text, &range), &fix)
+    }
+
+    /// `true` or `false`.
+    pub(crate) fn flag(&self) -> Option<bool> {
+        match self.value {
+            Value::Bool(value) => Some(*value),
+            Value::Null | Value::Number(_) | Value::Text(_) | Value::List(_) | Value::Map(_) => {
+                let parse = |text: &str| text.parse().map_err(|_| "is neither true nor false");
+                self.parsed::<bool, _>(parse, "write true or false")
+            }
+        }
+    }
+
     /// Text that is never shown: visible ASCII, so that it fits a header.
     pub(crate) fn secret(&self) -> Option<SecretString> {
         let text = self.text()?;
@@ -108,10 +127,10 @@ impl Field<'_> {
     }
 
     /// One word of a closed list.
-    pub(crate) fn choice<T: Copy>(&self, choices: &[(&'static str, T)]) -> Option<T> {
+    pub(crate) fn choice<T: Words>(&self) -> Option<T> {
         let text = self.text()?;
-        let names = || choices.iter().map(|(name, _)| *name);
-        if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == text.value) {
+        let names = || T::WORDS.iter().map(|(name, _)| *name);
+        if let Some((_, choice)) = T::WORDS.iter().find(|(name, _)| *name == text.value) {
             return Some(*choice);
         }
         if unsupported::is_value(&self.path, &text.value) {

@@ -8,6 +8,7 @@ use understudy_messages::settings::{AgentSettings, BrokenStream, ContentFilter};
 
 use super::models::{self, Models};
 use super::providers::{Providers, refuse_repeated};
+use crate::config::document::Status;
 use crate::config::field::{Field, Text};
 use crate::config::suggestion;
 
@@ -71,16 +72,20 @@ struct Casting<'a> {
 
 impl Casting<'_> {
     fn agent(&self, name: Name, entry: &Field<'_>) -> Option<AgentSettings> {
-        const BROKEN_STREAM: [(&str, BrokenStream); 1] = [("error", BrokenStream::Error)];
         models::check_name(&name, entry);
         let mut chain = Vec::new();
-        let mut on_broken_stream = None;
+        let (mut on_broken_stream, mut on_content_filter) = Default::default();
+        let mut failover_on_status = Vec::new();
         entry.section(|keys| {
             chain = self.chain(&keys.key("model"));
-            on_broken_stream = keys.key("on_broken_stream").choice(&BROKEN_STREAM);
+            on_broken_stream = keys.key("on_broken_stream").choice().unwrap_or_default();
+            on_content_filter = keys.key("on_content_filter").choice().unwrap_or_default();
+            failover_on_status = on_status(&keys.key("failover"));
         });
         Some(AgentSettings {
-            on_broken_stream: on_broken_stream.unwrap_or_default(),
+            on_broken_stream,
+            on_content_filter,
+            failover_on_status,
             ..agent_of(name, chain)?
         })
     }
@@ -126,4 +131,25 @@ impl Casting<'_> {
         field.refuse_text(text, "is neither provider/model nor a name in `models`", fix);
         Vec::new()
     }
+}
+
+/// `failover`: the statuses that move on to the next candidate whatever their reason.
+fn on_status(field: &Field<'_>) -> Vec<u16> {
+    let mut statuses = Vec::new();
+    field.section(|keys| {
+        for item in keys.key("on_status").items() {
+            if item.is_absent() {
+                item.refuse("is empty", "write a status, or remove the item");
+            }
+            let status = item.whole(Status::RANGE);
+            let Some(status) = status.and_then(|status| u16::try_from(status).ok()) else {
+                continue;
+            };
+            if statuses.contains(&status) {
+                item.refuse(format!("lists {status} twice"), "remove one of the two");
+            }
+            statuses.push(status);
+        }
+    });
+    statuses
 }

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use understudy_messages::settings::{Limits, SessionSettings, Settings, Timeouts};
+use understudy_messages::settings::{BreakerSettings, Limits, RetrySettings, SessionSettings, Settings, Timeouts};
 
+use crate::config::document::{Attempts, Retries};
 use crate::config::field::{Field, Section};
 
 /// As many turns as can be counted.
@@ -12,6 +13,8 @@ const MOST_TURNS: u64 = u32::MAX as u64;
 pub(super) fn defaults(field: &Field<'_>, settings: &mut Settings) {
     field.section(|keys| {
         session(&keys.key("session"), &mut settings.session);
+        retry(&keys.key("retry"), &mut settings.retry);
+        breaker(&keys.key("breaker"), &mut settings.breaker);
         timeouts(&keys.key("timeouts"), &mut settings.timeouts);
         limits(&keys.key("limits"), &mut settings.limits);
     });
@@ -21,6 +24,26 @@ fn session(field: &Field<'_>, session: &mut SessionSettings) {
     field.section(|keys| {
         duration(keys, "queue_wait", &mut session.queue_wait);
         duration(keys, "idle", &mut session.idle);
+    });
+}
+
+fn retry(field: &Field<'_>, retry: &mut RetrySettings) {
+    field.section(|keys| {
+        duration(keys, "short_wait", &mut retry.short_wait);
+        duration(keys, "max_wait", &mut retry.max_wait);
+        duration(keys, "backoff", &mut retry.backoff);
+        retry.max_per_target = keys.key("max_per_target").whole(Retries::RANGE);
+        retry.max_total = keys.key("max_total").whole(Attempts::RANGE);
+    });
+}
+
+fn breaker(field: &Field<'_>, breaker: &mut BreakerSettings) {
+    field.section(|keys| {
+        if let Some(count) = keys.key("failures").count() {
+            breaker.failures = u32::try_from(count).unwrap_or(u32::MAX);
+        }
+        duration(keys, "window", &mut breaker.window);
+        duration(keys, "cap", &mut breaker.cap);
     });
 }
 

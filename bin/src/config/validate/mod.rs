@@ -3,11 +3,10 @@
 use std::net::SocketAddr;
 
 use secrecy::SecretString;
-use tracing::level_filters::LevelFilter;
 use understudy_messages::settings::Settings;
 
 use super::field::{Field, Section};
-use super::{LogFormat, LogSettings, ServerConfig};
+use super::{LogSettings, ServerConfig};
 
 mod agents;
 mod defaults;
@@ -98,17 +97,8 @@ fn admin_token(field: &Field<'_>, admin: SocketAddr) -> Option<SecretString> {
 }
 
 fn log(field: &Field<'_>, log: &mut LogSettings) {
-    const LEVELS: [(&str, LevelFilter); 6] = [
-        ("off", LevelFilter::OFF),
-        ("error", LevelFilter::ERROR),
-        ("warn", LevelFilter::WARN),
-        ("info", LevelFilter::INFO),
-        ("debug", LevelFilter::DEBUG),
-        ("trace", LevelFilter::TRACE),
-    ];
-    const FORMATS: [(&str, LogFormat); 2] = [("pretty", LogFormat::Pretty), ("json", LogFormat::Json)];
     field.section(|keys| {
-        log.level = keys.key("level").choice(&LEVELS).unwrap_or(log.level);
-        log.format = keys.key("format").choice(&FORMATS).unwrap_or(log.format);
+        log.level = keys.key("level").choice().unwrap_or(log.level);
+        log.format = keys.key("format").choice().unwrap_or(log.format);
     });
 }

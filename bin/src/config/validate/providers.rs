@@ -22,8 +22,6 @@ pub(super) struct Providers {
 /// Providers known by name: what need not be written for them.
 const WELL_KNOWN: [(&str, Api, &str); 1] = [("openai", Api::OpenaiChat, "https://api.openai.com/v1")];
 
-const APIS: [(&str, Api); 1] = [("openai-chat", Api::OpenaiChat)];
-
 pub(super) fn providers(field: &Field<'_>) -> Providers {
     let entries = field.entries();
     if entries.is_empty() && (field.is_absent() || field.is_section()) {
@@ -71,6 +69,10 @@ fn provider(name: Name, field: &Field<'_>) -> ProviderSettings {
         };
         settings.api_keys = api_keys(keys);
         settings.models = listed_models(&keys.key("models"));
+        settings.aggregator = keys.key("aggregator").flag().unwrap_or_default();
+        settings.quota_group = quota_group(&keys.key("quota_group"));
+        settings.key_order = keys.key("key_order").choice().unwrap_or_default();
+        settings.ask_usage = keys.key("ask_usage").flag().unwrap_or_default();
     });
     settings
 }
@@ -79,7 +81,7 @@ fn read_api(field: &Field<'_>, known: Option<Api>) -> Option<Api> {
     if field.is_absent() && known.is_none() {
         field.refuse("is missing", "name the wire format: openai-chat");
     }
-    field.choice(&APIS).or(known)
+    field.choice().or(known)
 }
 
 fn read_base_url(field: &Field<'_>) -> Option<String> {
@@ -108,6 +110,14 @@ fn api_keys(keys: &mut Section<'_>) -> Vec<SecretString> {
         many.refuse("stands beside `api_key`", "keep one of them: `api_keys` is the list");
     }
     one.secret().into_iter().chain(super::secrets(&many)).collect()
+}
+
+fn quota_group(field: &Field<'_>) -> Option<Name> {
+    if field.is_absent() {
+        return None;
+    }
+    let text = field.required_text("name the account that the members draw on, or remove the key")?;
+    Some(Name::from(&*text.value))
 }
 
 fn listed_models(field: &Field<'_>) -> Option<Vec<Name>> {

@@ -1,0 +1,163 @@
+//! What the conductor publishes: metrics, logs and events of attempts and steps.
+
+use understudy_messages::answer::Progress;
+use understudy_messages::clock::Instant;
+use understudy_messages::events::{CandidateSkipped, Event, FailoverDecided, ProbeResult};
+use understudy_messages::failure::{Cut, Failure, Reason};
+use understudy_messages::ids::ModelRef;
+use understudy_messages::provider::{Answered, AttemptError};
+use understudy_messages::turn::{AttemptOutcome, AttemptRecord, Candidate};
+
+use super::Conductor;
+use crate::provider::failover::Step;
+use crate::provider::ledger::{Settled, Ticket};
+use crate::telemetry::StreamEnd;
+
+type AttemptResult = Result<Answered, AttemptError>;
+
+impl Conductor {
+    /// Tells the ledger what came of an attempt, and publishes what follows.
+    pub(super) fn settle(&self, ticket: Ticket, model: &ModelRef, result: &AttemptResult) {
+        let (now, probe) = (self.context.clock.now(), ticket.is_probe());
+        let settled = match result {
+            Ok(_) => ticket.succeeded(now),
+            Err(AttemptError::Failed { failure, .. }) => ticket.failed(failure, now),
+            Err(AttemptError::Cancelled) => {
+                drop(ticket);
+                Settled::default()
+            }
+        };
+        if probe {
+            self.probed(model, settled.probe);
+        }
+        let Some(opened) = settled.opened else { return };
+        let rest = opened.until.saturating_duration_since(now);
+        self.context.telemetry.cooldown(model, opened.reason);
+        tracing::warn!(%model, reason = opened.reason.as_label(), ?rest, stated = opened.stated, "left alone for a while");
+        self.context.tap.publish(|| Event::WindowOpened {
+            model: model.clone(),
+            reason: opened.reason,
+            rest_ms: u64::try_from(rest.as_millis()).unwrap_or(u64::MAX),
+            stated: opened.stated,
+        });
+    }
+
+    fn probed(&self, model: &ModelRef, verdict: Option<bool>) {
+        let result = match verdict {
+            Some(true) => ProbeResult::Success,
+            Some(false) => ProbeResult::Failure,
+            None => ProbeResult::Cancelled,
+        };
+        self.context.telemetry.probe(model, result);
+        tracing::info!(%model, result = result.as_label(), "probed");
+        self.context.tap.publish(|| Event::Probed {
+            model: model.clone(),
+            result,
+        });
+    }
+
+    /// Books one upstream call.
+    pub(super) fn book(&mut self, model: &ModelRef, sent: Instant, result: &AttemptResult) {
+        let duration = self.context.clock.now().duration_since(sent);
+        self.upstream += duration;
+        let (outcome, malformed) = match result {
+            Ok(answered) => (AttemptOutcome::Ok, answered.malformed),
+            Err(AttemptError::Cancelled) => (AttemptOutcome::Cancelled, 0),
+            Err(AttemptError::Failed { failure, malformed }) => {
+                self.book_failure(model, failure);
+                let error = AttemptOutcome::Error {
+                    reason: failure.reason,
+                    status: failure.status,
+                    cut: failure.cut,
+                };
+                (error, *malformed)
+            }
+        };
+        if let Some(metrics) = self.context.telemetry.candidates().get(model) {
+            metrics.attempt(&outcome, duration);
+            metrics.parse_faults(malformed);
+        }
+        self.attempts.push(AttemptRecord {
+            model: model.clone(),
+            outcome,
+            duration,
+        });
+    }
+
+    fn book_failure(&self, model: &ModelRef, failure: &Failure) {
+        let telemetry = &self.context.telemetry;
+        if failure.reason == Reason::Unclassified {
+            telemetry.unclassified(&model.provider);
+        }
+        if let Some(wait) = failure.retry_after {
+            telemetry.retry_after(&model.provider, wait);
+        }
+    }
+
+    pub(super) fn book_answer(&self, model: &ModelRef, sent: Instant, answered: &Answered) {
+        let telemetry = &self.context.telemetry;
+        let candidates = telemetry.candidates();
+        let metrics = candidates.get(model);
+        if let Some((usage, metrics)) = answered.usage.as_ref().zip(metrics) {
+            metrics.tokens(usage);
+        }
+        let first_content = answered
+            .first_content
+            .map_or_else(|| self.context.clock.now(), |after| sent + after);
+        if let Some(after) = answered.first_content {
+            metrics.inspect(|metrics| metrics.first_content(after));
+            let requested = &self.turn.request.facts.model;
+            candidates.first_token(requested, first_content.duration_since(self.turn.received));
+        }
+        if let Some((failed, reason)) = self.first_failure {
+            telemetry
+                .turns()
+                .failover_delay(reason, first_content.duration_since(failed));
+        }
+    }
+
+    /// Publishes what is done about a failed attempt.
+    pub(super) fn decided(&self, from: &Candidate, failure: &Failure, step: Step, to: Option<ModelRef>) {
+        let decided = FailoverDecided {
+            turn: self.turn.request.id,
+            agent: self.turn.agent.name.clone(),
+            from: from.model.clone(),
+            to,
+            reason: failure.reason,
+            status: failure.status,
+            cut: failure.cut,
+            decision: step.decision(),
+            position: self.here.position,
+            candidates: self.cast.candidates.len(),
+        };
+        self.context.telemetry.failover(&decided);
+        tracing::info!(turn = %decided.turn, from = %decided.from, to = decided.to.as_ref().map(tracing::field::display),
+            reason = decided.reason.as_label(), status = decided.status, decision = decided.decision.as_label(),
+            "failover decided");
+        self.context.tap.publish(|| Event::FailoverDecided(decided));
+    }
+
+    /// Publishes that a candidate was passed over.
+    pub(super) fn skipped(&self, skipped: CandidateSkipped) {
+        self.context.telemetry.skipped(&skipped.model, skipped.reason);
+        tracing::debug!(turn = %skipped.turn, model = %skipped.model, reason = skipped.reason.as_label(), "candidate skipped");
+        self.context.tap.publish(|| Event::CandidateSkipped(skipped));
+    }
+
+    /// Books the end of a stream that the client has seen begin.
+    pub(super) fn stream_ended(&self, end: StreamEnd) {
+        if self.turn.request.facts.stream && self.turn.client.progress() >= Progress::Head {
+            self.context.telemetry.turns().stream(end);
+        }
+    }
+}
+
+impl From<Cut> for StreamEnd {
+    fn from(cut: Cut) -> Self {
+        match cut {
+            Cut::IdleLimit | Cut::FirstContentLimit | Cut::WholeLimit => Self::IdleTimeout,
+            Cut::Answered | Cut::TooLarge => Self::ErrorAfterContent,
+            Cut::CleanEnd | Cut::Lost | Cut::LostBeforeFirstByte | Cut::Refused => Self::Truncated,
+        }
+    }
+}

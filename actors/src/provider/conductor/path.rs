@@ -1,0 +1,221 @@
+//! Which candidate is asked next, and who is passed over.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use understudy_messages::events::CandidateSkipped;
+use understudy_messages::failure::{Failure, Nuance, Reason};
+use understudy_messages::ids::ModelRef;
+use understudy_messages::terminal::{self, Outcome};
+use understudy_messages::turn::Candidate;
+
+use super::Conductor;
+use crate::provider::ledger::{Purpose, Rest, Ticket};
+
+/// How many bytes of text make a token at the very most: a conversation with more cannot fit for sure.
+const BYTES_PER_TOKEN: usize = 8;
+
+/// The candidate under way and what has been tried on it.
+#[derive(Debug, Default)]
+pub(super) struct Here {
+    pub(super) position: usize,
+    pub(super) retries: u32,
+    pub(super) rotations: u32,
+    /// Credentials used, in order.
+    pub(super) used: Vec<usize>,
+}
+
+impl Here {
+    fn at(position: usize) -> Self {
+        Self {
+            position,
+            ..Self::default()
+        }
+    }
+}
+
+/// What became of one candidate.
+#[derive(Debug)]
+pub(super) struct Tried {
+    position: usize,
+    model: ModelRef,
+    outcome: TriedOutcome,
+}
+
+#[derive(Debug)]
+enum TriedOutcome {
+    Failed(Failure),
+    Rested(Rest),
+}
+
+impl Tried {
+    pub(super) fn failure(&self) -> Option<&Failure> {
+        match &self.outcome {
+            TriedOutcome::Failed(failure) => Some(failure),
+            TriedOutcome::Rested(_) => None,
+        }
+    }
+}
+
+impl Tried {
+    fn concluding(&self) -> terminal::Tried<'_> {
+        terminal::Tried {
+            model: &self.model,
+            outcome: match &self.outcome {
+                TriedOutcome::Failed(failure) => Outcome::Failed(failure),
+                TriedOutcome::Rested(rest) => Outcome::Resting(rest.reason),
+            },
+        }
+    }
+}
+
+impl Conductor {
+    /// Notes a failed attempt and what follows from it for the rest of the turn.
+    pub(super) fn note(&mut self, candidate: &Candidate, failure: &Failure) {
+        let failed = (self.context.clock.now(), failure.reason);
+        self.first_failure.get_or_insert(failed);
+        if failure.reason == Reason::TlsCertificate {
+            self.untrusted.push(candidate.provider);
+        }
+        self.tried.push(Tried {
+            position: self.here.position,
+            model: candidate.model.clone(),
+            outcome: TriedOutcome::Failed(failure.clone()),
+        });
+    }
+
+    /// The place of the next candidate that is usable and suits what failed.
+    pub(super) fn successor(&self, failure: Option<&Failure>) -> Option<usize> {
+        let now = self.context.clock.now();
+        let later = self.cast.candidates.iter().enumerate().skip(self.here.position + 1);
+        let usable = |candidate: &Candidate| {
+            let ledger = self.context.ledgers.get(candidate.provider);
+            ledger.is_some_and(|ledger| ledger.rest(&candidate.model.model, now).is_none())
+        };
+        let mut fitting = later.filter(|(_, next)| self.unfit(next, failure).is_none() && usable(next));
+        fitting.next().map(|(place, _)| place)
+    }
+
+    /// Takes leave of the next candidate that is usable and suits what failed; everyone passed over is told of.
+    pub(super) fn advance(&mut self, failure: Option<&Failure>) -> Option<Ticket> {
+        if let Some(filter) = failure.filter(|failure| failure.nuance == Some(Nuance::ContentFilter)) {
+            let filter = filter.clone();
+            let other = self.successor(Some(&filter));
+            self.filtered.get_or_insert(filter);
+            return other.and_then(|place| self.take(place));
+        }
+        let first = failure.map_or(0, |_| self.here.position + 1);
+        for place in first..self.cast.candidates.len() {
+            let candidate = self.cast.candidates[place].clone();
+            if let Some(reason) = self.unfit(&candidate, failure) {
+                self.skip(place, &candidate, reason);
+                continue;
+            }
+            match self.enter(&candidate, Purpose::Fresh) {
+                Ok(ticket) => {
+                    self.here = Here::at(place);
+                    return Some(ticket);
+                }
+                Err(rest) => self.pass_over(place, &candidate, rest),
+            }
+        }
+        None
+    }
+
+    /// Asks once, before its rest ends, the candidate whose rest ends soonest, where all who rest do so by our own guess.
+    pub(super) fn ask_early(&mut self) -> Option<Ticket> {
+        let mut resting = Vec::new();
+        for tried in &self.tried {
+            if let TriedOutcome::Rested(rest) = &tried.outcome {
+                if !rest.guessed || rest.probing {
+                    return None;
+                }
+                resting.push((tried.position, rest.until));
+            }
+        }
+        let (place, _) = resting.into_iter().min_by_key(|(_, until)| *until)?;
+        let candidate = self.cast.candidates.get(place)?.clone();
+        let ticket = self.enter(&candidate, Purpose::Early).ok()?;
+        self.tried.retain(|tried| tried.position != place);
+        self.here = Here::at(place);
+        Some(ticket)
+    }
+
+    /// The soonest end of a rest among the cast.
+    pub(super) fn soonest(&self) -> Option<Duration> {
+        let now = self.context.clock.now();
+        let rest = |candidate: &Arc<Candidate>| {
+            let ledger = self.context.ledgers.get(candidate.provider)?;
+            let rest = ledger.rest(&candidate.model.model, now)?;
+            Some(rest.until.saturating_duration_since(now))
+        };
+        self.cast.candidates.iter().filter_map(rest).min()
+    }
+
+    /// What became of the candidates, for the conclusion. Where a content filter had the first word it has the last.
+    pub(super) fn concluding(&self) -> Vec<terminal::Tried<'_>> {
+        let refusal = self.filtered.as_ref().and_then(|filter| {
+            let first = self.tried.iter().find(|tried| tried.failure() == Some(filter))?;
+            Some(vec![terminal::Tried {
+                model: &first.model,
+                outcome: Outcome::Failed(filter),
+            }])
+        });
+        refusal.unwrap_or_else(|| self.tried.iter().map(Tried::concluding).collect())
+    }
+
+    fn take(&mut self, place: usize) -> Option<Ticket> {
+        let candidate = self.cast.candidates.get(place)?.clone();
+        let ticket = self.enter(&candidate, Purpose::Fresh).ok()?;
+        self.here = Here::at(place);
+        Some(ticket)
+    }
+
+    /// Why `candidate` would not do after `failure`, whatever its health.
+    fn unfit(&self, candidate: &Candidate, failure: Option<&Failure>) -> Option<Reason> {
+        let from = self.cast.candidates.get(self.here.position);
+        let text = self.turn.request.facts.messages.text_bytes;
+        let window = candidate.settings.context;
+        let too_long = window.is_some_and(|window| (text / BYTES_PER_TOKEN) as u64 > window);
+        if too_long {
+            return Some(Reason::ContextOverflow);
+        }
+        if self.untrusted.contains(&candidate.provider) {
+            return Some(Reason::TlsCertificate);
+        }
+        match failure.map(|failure| (failure.reason, failure.nuance)) {
+            Some((Reason::ContextOverflow, None)) => {
+                let overflown = from.and_then(|from| from.settings.context);
+                let no_larger = window
+                    .zip(overflown)
+                    .is_some_and(|(window, overflown)| window <= overflown);
+                no_larger.then_some(Reason::ContextOverflow)
+            }
+            Some((Reason::Format, Some(Nuance::ContentFilter))) => {
+                let same = from.is_some_and(|from| from.provider == candidate.provider);
+                (same || self.filtered.is_some()).then_some(Reason::Format)
+            }
+            Some(_) if self.filtered.is_some() => Some(Reason::Format),
+            Some(_) | None => None,
+        }
+    }
+
+    fn pass_over(&mut self, position: usize, candidate: &Candidate, rest: Rest) {
+        self.skip(position, candidate, rest.reason);
+        self.tried.push(Tried {
+            position,
+            model: candidate.model.clone(),
+            outcome: TriedOutcome::Rested(rest),
+        });
+    }
+
+    fn skip(&self, position: usize, candidate: &Candidate, reason: Reason) {
+        self.skipped(CandidateSkipped {
+            turn: self.turn.request.id,
+            model: candidate.model.clone(),
+            reason,
+            position,
+            candidates: self.cast.candidates.len(),
+        });
+    }
+}

@@ -1,0 +1,132 @@
+//! `understudy config show`: the settings in effect, every default filled in, every secret hidden.
+
+use serde::Serialize;
+use understudy_messages::ids::ModelRef;
+use understudy_messages::settings::{AgentSettings, ModelSettings, ProviderSettings, Settings};
+
+use super::ServerConfig;
+use super::document::{
+    Agent, Cast, Chain, Count, Defaults, Document, Entries, Failover, Flag, Listen, Model, Models, Provider, Secret,
+    Status, Time, Word,
+};
+use super::yaml::Yaml;
+
+#[cfg(test)]
+mod tests;
+
+/// The settings in the file's own format: with the secrets put back it could be read again.
+///
+/// # Errors
+/// None that a configuration can cause.
+pub(crate) fn as_yaml(config: &ServerConfig) -> serde_json::Result<String> {
+    let mut text = Vec::new();
+    let mut serializer = serde_json::Serializer::with_formatter(&mut text, Yaml::default());
+    document(config).serialize(&mut serializer)?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+/// The same as JSON.
+///
+/// # Errors
+/// None that a configuration can cause.
+pub(crate) fn as_json(config: &ServerConfig) -> serde_json::Result<String> {
+    serde_json::to_string_pretty(&document(config))
+}
+
+fn document(config: &ServerConfig) -> Document {
+    let settings = &config.settings;
+    Document {
+        listen: Listen {
+            api: config.api,
+            admin: config.admin,
+        },
+        providers: entries(&settings.providers, |provider| self::provider(provider)),
+        models: Models {
+            chains: entries(&settings.aliases, |chain| Chain { chain: names(chain) }),
+            known: entries(&settings.models, model),
+        },
+        agents: entries(settings.agents.iter().map(|agent| (&agent.name, agent)), |agent| {
+            self::agent(agent)
+        }),
+        defaults: defaults(settings),
+        client_keys: config.client_keys.iter().map(|_| Secret).collect(),
+        admin_token: config.admin_token.as_ref().map(|_| Secret),
+        log: config.log.into(),
+    }
+}
+
+fn entries<N: ToString, S, T>(from: impl IntoIterator<Item = (N, S)>, shape: impl Fn(S) -> T) -> Entries<T> {
+    Entries(
+        from.into_iter()
+            .map(|(name, entry)| (name.to_string(), shape(entry)))
+            .collect(),
+    )
+}
+
+fn provider(provider: &ProviderSettings) -> Provider {
+    let alone = provider.api_keys.len() == 1;
+    let listed = provider.api_keys.iter().filter(|_| !alone);
+    Provider {
+        api: Some(Word(provider.api)),
+        base_url: Some(literal(&provider.base_url)),
+        api_key: alone.then_some(Secret),
+        api_keys: listed.map(|_| Secret).collect(),
+        models: provider
+            .models
+            .as_ref()
+            .map(|models| models.iter().map(|model| literal(model).into()).collect()),
+        aggregator: Flag(provider.aggregator),
+        quota_group: provider.quota_group.as_deref().map(|group| literal(group).into()),
+        key_order: Word(provider.key_order),
+        ask_usage: Flag(provider.ask_usage),
+    }
+}
+
+fn model(model: &ModelSettings) -> Model {
+    let context = model.context.and_then(|tokens| u32::try_from(tokens).ok());
+    Model {
+        context: context.map(Count::from),
+        first_content: model.first_content.map(Time),
+    }
+}
+
+fn agent(agent: &AgentSettings) -> Agent {
+    let primary = literal(&agent.primary.to_string());
+    Agent {
+        model: match &agent.fallbacks[..] {
+            [] => Cast::One(primary),
+            fallbacks => Cast::Many {
+                primary,
+                fallbacks: names(fallbacks),
+            },
+        },
+        on_broken_stream: Word(agent.on_broken_stream),
+        on_content_filter: Word(agent.on_content_filter),
+        failover: Failover {
+            on_status: agent
+                .failover_on_status
+                .iter()
+                .map(|status| Status::from(u32::from(*status)))
+                .collect(),
+        },
+    }
+}
+
+fn defaults(settings: &Settings) -> Defaults {
+    Defaults {
+        session: settings.session.into(),
+        retry: settings.retry.into(),
+        breaker: settings.breaker.into(),
+        timeouts: settings.timeouts.into(),
+        limits: settings.limits.into(),
+    }
+}
+
+fn names(models: &[ModelRef]) -> Vec<String> {
+    models.iter().map(|model| literal(&model.to_string())).collect()
+}
+
+/// Text that reading gives back as it is: `${` would begin a reference.
+fn literal(text: &str) -> String {
+    text.replace("${", "$${")
+}

@@ -1,0 +1,124 @@
+use super::super::ServerConfig;
+use super::*;
+
+const SAMPLE: &str = r#"
+providers:
+  openai: { api_keys: ["sk-canary-1", "${SECOND}"], quota_group: one, key_order: least_used, ask_usage: true }
+  local: { api: openai-chat, base_url: "http://127.0.0.1:9/v1", api_key: sk-canary-3, models: ["odd$${name", "30"], aggregator: true }
+models:
+  fast: { chain: [local/30, openai/gpt-5.5-mini] }
+  openai/gpt-5.5: { context: 400000, first_content: 120s }
+agents:
+  support: { model: openai/gpt-5.5, on_content_filter: next, failover: { on_status: [404, 418] } }
+  another: { model: fast }
+defaults:
+  retry: { short_wait: 1500ms, max_per_target: 2 }
+  breaker: { failures: 5, window: 1m }
+client_keys: [sk-canary-4]
+admin_token: sk-canary-5
+"#;
+
+fn read(text: &str) -> ServerConfig {
+    let config = ServerConfig::parse(text, &|_| Some("sk-canary-2".to_owned()));
+    config.unwrap_or_else(|error| panic!("{}\n{text}", super::super::report::for_people("test", &error)))
+}
+
+#[test]
+fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
+    insta::assert_snapshot!(as_yaml(&read(SAMPLE)).expect("is written"), @r#"
+    listen:
+      api: "127.0.0.1:4242"
+      admin: "127.0.0.1:4243"
+    providers:
+      local:
+        api: openai-chat
+        base_url: "http://127.0.0.1:9/v1"
+        api_key: "***"
+        models: ["odd$${name", "30"]
+        aggregator: true
+        key_order: listed
+        ask_usage: false
+      openai:
+        api: openai-chat
+        base_url: "https://api.openai.com/v1"
+        api_keys: ["***", "***"]
+        aggregator: false
+        quota_group: one
+        key_order: least_used
+        ask_usage: true
+    models:
+      fast:
+        chain: [local/30, openai/gpt-5.5-mini]
+      openai/gpt-5.5:
+        context: 400000
+        first_content: 2m
+    agents:
+      support:
+        model: openai/gpt-5.5
+        on_broken_stream: error
+        on_content_filter: next
+        failover:
+          on_status: [404, 418]
+      another:
+        model:
+          primary: local/30
+          fallbacks: [openai/gpt-5.5-mini]
+        on_broken_stream: error
+        on_content_filter: surface
+        failover:
+          on_status: []
+    defaults:
+      session:
+        queue_wait: 30s
+        idle: 30m
+      retry:
+        short_wait: 1500ms
+        max_wait: 10s
+        backoff: 500ms
+        max_per_target: 2
+        max_total: null
+      breaker:
+        failures: 5
+        window: 1m
+        cap: 20s
+      timeouts:
+        connect: 5s
+        first_content: 30s
+        first_content_last: 2m
+        idle: 1m
+        whole: 2m
+        whole_last: 10m
+        turn: 10m
+      limits:
+        body: 20MB
+        in_flight: 10000
+    client_keys: ["***"]
+    admin_token: "***"
+    log:
+      level: info
+      format: pretty
+    "#);
+}
+
+#[test]
+fn what_is_shown_can_be_read_again_and_means_the_same() {
+    let config = read(SAMPLE);
+    for shown in [as_yaml(&config), as_json(&config)] {
+        let again = read(&shown.expect("is written"));
+        assert_eq!(
+            format!("{config:?}"),
+            format!("{again:?}"),
+            "secrets are hidden in both"
+        );
+    }
+}
+
+#[test]
+fn no_secret_is_shown() {
+    let config = read(SAMPLE);
+    for shown in [as_yaml(&config), as_json(&config)] {
+        let shown = shown.expect("is written");
+        assert!(!shown.contains("canary"), "{shown}");
+        assert_eq!(shown.matches("***").count(), 5, "{shown}");
+    }
+}

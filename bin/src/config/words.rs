@@ -1,0 +1,49 @@
+//! The closed lists of words: what a reader accepts, the schema lists and `config show` writes.
+
+use tracing::level_filters::LevelFilter;
+use understudy_messages::settings::{Api, BrokenStream, ContentFilter, KeyOrder};
+
+use super::LogFormat;
+
+/// A value that the configuration writes as one word of a closed list.
+pub(crate) trait Words: Copy + PartialEq + 'static {
+    /// Every word and what it stands for, in the order in which people are told them.
+    const WORDS: &'static [(&'static str, Self)];
+
+    /// The word that stands for this value.
+    fn word(self) -> &'static str {
+        let word = Self::WORDS.iter().find(|(_, value)| *value == self);
+        word.map_or("", |(word, _)| word)
+    }
+}
+
+impl Words for Api {
+    const WORDS: &'static [(&'static str, Self)] = &[("openai-chat", Self::OpenaiChat)];
+}
+
+impl Words for KeyOrder {
+    const WORDS: &'static [(&'static str, Self)] = &[("listed", Self::Listed), ("least_used", Self::LeastUsed)];
+}
+
+impl Words for BrokenStream {
+    const WORDS: &'static [(&'static str, Self)] = &[("error", Self::Error)];
+}
+
+impl Words for ContentFilter {
+    const WORDS: &'static [(&'static str, Self)] = &[("surface", Self::Surface), ("next", Self::Next)];
+}
+
+impl Words for LogFormat {
+    const WORDS: &'static [(&'static str, Self)] = &[("pretty", Self::Pretty), ("json", Self::Json)];
+}
+
+impl Words for LevelFilter {
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("off", Self::OFF),
+        ("error", Self::ERROR),
+        ("warn", Self::WARN),
+        ("info", Self::INFO),
+        ("debug", Self::DEBUG),
+        ("trace", Self::TRACE),
+    ];
+}

@@ -1,0 +1,165 @@
+//! A case as its file says it: configuration, steps, upstreams, expectations. Unknown keys are refused.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use serde::de::{Error, IgnoredAny};
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
+use understudy_providers::sim::script::Plan;
+
+use crate::config::Config;
+use crate::expect::Expect;
+
+/// One case.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Case {
+    pub(crate) id: String,
+    pub(crate) config: Config,
+    #[serde(deserialize_with = "schedule")]
+    pub(crate) steps: Vec<Step>,
+    pub(crate) upstreams: Plan,
+    pub(crate) expect: Expect,
+    #[serde(rename = "theme")]
+    _theme: IgnoredAny,
+    #[serde(rename = "source")]
+    _source: IgnoredAny,
+    #[serde(rename = "symptom")]
+    _symptom: IgnoredAny,
+    #[serde(rename = "why")]
+    _why: IgnoredAny,
+    #[serde(rename = "decision")]
+    _decision: IgnoredAny,
+}
+
+/// What somebody does at a time of the case's own clock, which `advance_clock` does not move.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Step {
+    pub(crate) at: Duration,
+    pub(crate) action: Action,
+}
+
+/// What is done. A `repeat` is unrolled when the file is read.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Action {
+    Request(Request),
+    ClientDisconnect {
+        request: String,
+    },
+    AdvanceClock {
+        ms: u64,
+    },
+    Load {
+        requests: u64,
+        distinct_sessions: u64,
+        concurrency: u64,
+        body_text_bytes: u64,
+    },
+    ActivatePlugin {
+        plugin: String,
+    },
+    ReloadPlugin {
+        plugin: String,
+        script: Option<String>,
+    },
+    ReloadConfig {
+        set: Map<String, Value>,
+    },
+}
+
+/// A request of a client.
+#[derive(Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Request {
+    pub(crate) id: String,
+    pub(crate) api: Api,
+    pub(crate) body: Value,
+    #[serde(default)]
+    pub(crate) headers: BTreeMap<String, String>,
+    pub(crate) session: Option<String>,
+    caller_timeout_ms: Option<u64>,
+    total_timeout_ms: Option<u64>,
+}
+
+impl Request {
+    /// The caller's own deadline, in milliseconds.
+    pub(crate) fn deadline_ms(&self) -> Option<u64> {
+        self.caller_timeout_ms.or(self.total_timeout_ms)
+    }
+}
+
+/// A wire format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Api {
+    OpenaiChat,
+    OpenaiResponses,
+    Anthropic,
+    Gemini,
+}
+
+impl Api {
+    /// The spelling of the cases.
+    pub(crate) const fn as_label(self) -> &'static str {
+        match self {
+            Self::OpenaiChat => "openai-chat",
+            Self::OpenaiResponses => "openai-responses",
+            Self::Anthropic => "anthropic",
+            Self::Gemini => "gemini",
+        }
+    }
+}
+
+impl Case {
+    /// Reads a file.
+    pub(crate) fn read(file: &Path) -> Result<Self, String> {
+        let text = fs::read(file).map_err(|error| error.to_string())?;
+        serde_json::from_slice(&text).map_err(|error| error.to_string())
+    }
+}
+
+/// A step as it is written: a `repeat` around another one, or the other one.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Repeat {
+    n: u64,
+    every_ms: u64,
+    step: Map<String, Value>,
+}
+
+/// All steps, unrolled, in the order of their times.
+fn schedule<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Step>, D::Error> {
+    let mut steps = Vec::new();
+    for written in Vec::<Map<String, Value>>::deserialize(deserializer)? {
+        steps.extend(unroll(written).map_err(D::Error::custom)?);
+    }
+    steps.sort_by_key(|step| step.at);
+    Ok(steps)
+}
+
+fn unroll(mut written: Map<String, Value>) -> Result<Vec<Step>, serde_json::Error> {
+    let at = written.remove("at_ms").map_or(Ok(0), serde_json::from_value)?;
+    let step = |ms, written| {
+        Ok(Step {
+            at: Duration::from_millis(ms),
+            action: serde_json::from_value(Value::Object(written))?,
+        })
+    };
+    if written.get("do").is_none_or(|action| action != "repeat") {
+        return Ok(vec![step(at, written)?]);
+    }
+    written.remove("do");
+    let repeat: Repeat = serde_json::from_value(Value::Object(written))?;
+    let nth = |number: u64| step(at + number * repeat.every_ms, numbered(&repeat.step, number)?);
+    (0..repeat.n).map(nth).collect()
+}
+
+/// The step with `{i}` replaced by its number, in every string.
+fn numbered(step: &Map<String, Value>, number: u64) -> Result<Map<String, Value>, serde_json::Error> {
+    let text = serde_json::to_string(step)?;
+    serde_json::from_str(&text.replace("{i}", &number.to_string()))
+}

@@ -1,0 +1,122 @@
+//! `metrics`, `metrics_shape`: what Prometheus saw.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use understudy_actors::telemetry;
+
+use super::Complaints;
+use crate::seen::Seen;
+
+/// What a metric is for, whatever a product calls it.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Role {
+    Requests,
+    Attempts,
+    Failovers,
+    Streams,
+    Tokens,
+    InFlight,
+    SessionsLive,
+    Reloads,
+    RegistryGeneration,
+    HookFailures,
+    StreamParseFaults,
+}
+
+impl Role {
+    /// The metric and the labels that the role implies; `None` for what is still to come.
+    const fn metric(self) -> Option<(telemetry::Metric, &'static [(&'static str, &'static str)])> {
+        match self {
+            Self::Requests => Some((telemetry::TURNS, &[])),
+            Self::Attempts => Some((telemetry::ATTEMPTS_TOTAL, &[])),
+            Self::Failovers => Some((telemetry::FAILOVER, &[("decision", "fallback_model")])),
+            Self::Streams => Some((telemetry::STREAMS, &[])),
+            Self::Tokens => Some((telemetry::TOKENS_TOTAL, &[])),
+            Self::InFlight => Some((telemetry::TURNS_IN_FLIGHT, &[])),
+            Self::RegistryGeneration => Some((telemetry::GENERATION, &[])),
+            Self::StreamParseFaults => Some((telemetry::PARSE_FAULTS, &[])),
+            Self::SessionsLive | Self::Reloads | Self::HookFailures => None,
+        }
+    }
+}
+
+/// How much a metric grew over the case, or what it is at its end.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MetricRule {
+    pub(crate) role: Role,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    delta: Option<f64>,
+    value: Option<f64>,
+}
+
+impl MetricRule {
+    /// The labels to look for; a target is a provider and a model.
+    fn labels(&self) -> Vec<(&str, &str)> {
+        let mut labels = Vec::new();
+        for (name, value) in &self.labels {
+            match value.split_once('/') {
+                Some((provider, model)) if name == "target" => {
+                    labels.extend([("provider", provider), ("model", model)]);
+                }
+                Some(_) | None => labels.push((name, value)),
+            }
+        }
+        labels
+    }
+}
+
+/// What the metrics may not become.
+#[derive(Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct MetricsShape {
+    series_growth_max: Option<usize>,
+    /// Texts, separated by `|`.
+    label_values_never_match: Option<String>,
+}
+
+pub(super) fn check(rules: &[MetricRule], seen: &Seen, complaints: &mut Complaints) {
+    for rule in rules {
+        let Some((metric, implied)) = rule.role.metric() else {
+            complaints.add("metrics", rule, &"no such metric yet");
+            continue;
+        };
+        let labels = [&rule.labels()[..], implied].concat();
+        if !seen.after.scrape.has(metric.name, &labels) {
+            complaints.add("metrics", rule, &"no such series");
+        }
+        let [before, after] = [&seen.before, &seen.after].map(|page| page.scrape.sum(metric.name, &labels));
+        let unlike = |expected: Option<f64>, seen: f64| expected.is_some_and(|expected| (expected - seen).abs() > 0.5);
+        complaints.unless(!unlike(rule.delta, after - before), "metrics", rule, &(after - before));
+        complaints.unless(!unlike(rule.value, after), "metrics", rule, &after);
+    }
+}
+
+pub(super) fn shape(shape: &MetricsShape, seen: &Seen, complaints: &mut Complaints) {
+    if let Some(most) = shape.series_growth_max {
+        let growth = seen.after.scrape.series().saturating_sub(seen.before.scrape.series());
+        complaints.unless(growth <= most, "metrics_shape.series_growth_max", &most, &growth);
+    }
+    let never = shape
+        .label_values_never_match
+        .iter()
+        .flat_map(|pattern| pattern.split('|'));
+    for text in never {
+        let is_plain = text.chars().all(|c| c.is_ascii_alphanumeric() || "-_".contains(c));
+        complaints.unless(
+            is_plain,
+            "metrics_shape.label_values_never_match",
+            &"plain texts",
+            &text,
+        );
+        let found = seen
+            .after
+            .text
+            .lines()
+            .find(|line| !line.starts_with('#') && line.contains(text));
+        complaints.unless(found.is_none(), "metrics_shape.label_values_never_match", &text, &found);
+    }
+}

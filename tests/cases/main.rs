@@ -1,0 +1,144 @@
+//! Every case from a bug report, played against the real app over real sockets.
+//!
+//! The cases are in the folder named by `UNDERSTUDY_CASES`, else in `../shared/cases`, both seen from the workspace. An
+//! argument keeps only the cases whose name holds it.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+
+mod case;
+mod client;
+mod config;
+mod expect;
+mod log;
+mod play;
+mod reply;
+mod seen;
+mod skips;
+mod windows;
+
+use case::Case;
+use log::Log;
+use skips::Feature;
+
+const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+/// Cases that are played at one time, each with an app and upstreams of its own.
+const AT_ONCE: usize = 3;
+
+/// How one case fared.
+enum Outcome {
+    Passed,
+    Skipped(Feature),
+    Failed(Vec<String>),
+}
+
+fn main() -> io::Result<ExitCode> {
+    let mut out = io::stdout().lock();
+    let named = std::env::var_os("UNDERSTUDY_CASES").map(PathBuf::from);
+    let folder = named.as_deref().unwrap_or(Path::new("../shared/cases"));
+    let mut files = files(&Path::new(WORKSPACE).join(folder)).unwrap_or_default();
+    if files.is_empty() {
+        writeln!(out, "no cases in {}", folder.display())?;
+        print(&BTreeMap::new(), &mut out)?;
+        return Ok(ExitCode::from(u8::from(named.is_some())));
+    }
+    if let Some(wanted) = std::env::args().skip(1).find(|argument| !argument.starts_with('-')) {
+        files.retain(|file| name(file).contains(&wanted));
+    }
+    let outcomes = play_all(files);
+    print(&outcomes, &mut out)?;
+    let failed = outcomes.values().any(|outcome| matches!(outcome, Outcome::Failed(_)));
+    Ok(ExitCode::from(u8::from(failed)))
+}
+
+fn files(folder: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    for entry in fs::read_dir(folder)? {
+        files.push(entry?.path());
+    }
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
+    files.sort();
+    Ok(files)
+}
+
+fn name(file: &Path) -> String {
+    file.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Plays all cases, a few at a time.
+fn play_all(files: Vec<PathBuf>) -> BTreeMap<String, Outcome> {
+    let log = Log::capture();
+    let files = Mutex::new(files.into_iter());
+    let outcomes = Mutex::new(BTreeMap::new());
+    let next = || files.lock().expect("no holder panics").next();
+    std::thread::scope(|scope| {
+        for _ in 0..AT_ONCE {
+            scope.spawn(|| {
+                while let Some(file) = next() {
+                    let played = catch_unwind(AssertUnwindSafe(|| play(&file, &log)));
+                    let panicked = |_| Outcome::Failed(vec!["it panicked, see above".to_owned()]);
+                    let outcome = played.unwrap_or_else(panicked);
+                    outcomes.lock().expect("no holder panics").insert(name(&file), outcome);
+                }
+            });
+        }
+    });
+    outcomes.into_inner().expect("no holder panics")
+}
+
+fn play(file: &Path, log: &Log) -> Outcome {
+    let case = match Case::read(file) {
+        Ok(case) if case.id == name(file) => case,
+        Ok(case) => return Outcome::Failed(vec![format!("its id is {}", case.id)]),
+        Err(error) => return Outcome::Failed(vec![format!("it cannot be read: {error}")]),
+    };
+    if let Some(feature) = skips::missing(&case) {
+        return Outcome::Skipped(feature);
+    }
+    match play::play(&case, log) {
+        Ok(seen) => {
+            let complaints = case.expect.check(&seen);
+            match complaints.is_empty() {
+                true => Outcome::Passed,
+                false => Outcome::Failed(complaints.iter().map(ToString::to_string).collect()),
+            }
+        }
+        Err(error) => Outcome::Failed(vec![error]),
+    }
+}
+
+fn print(outcomes: &BTreeMap<String, Outcome>, out: &mut impl Write) -> io::Result<()> {
+    let (mut passed, mut failed) = (0, 0);
+    let mut skipped: BTreeMap<Feature, Vec<&str>> = BTreeMap::new();
+    for (id, outcome) in outcomes {
+        match outcome {
+            Outcome::Passed => passed += 1,
+            Outcome::Skipped(feature) => skipped.entry(*feature).or_default().push(id),
+            Outcome::Failed(complaints) => {
+                failed += 1;
+                for complaint in complaints {
+                    writeln!(out, "FAILED {id}: {complaint}")?;
+                }
+            }
+        }
+    }
+    for (feature, ids) in &skipped {
+        writeln!(
+            out,
+            "skipped {} for {}: {}",
+            ids.len(),
+            feature.as_label(),
+            ids.join(", ")
+        )?;
+    }
+    let (all, skipped) = (outcomes.len(), skipped.values().map(Vec::len).sum::<usize>());
+    writeln!(
+        out,
+        "cases: {passed} passed, {skipped} skipped, {failed} failed of {all}"
+    )
+}
