@@ -153,11 +153,21 @@ impl App {
                     .await;
             }
         }
+        let ended = self.last_turn_ended();
+        let _lost = clock.timeout_at(clock.now() + http::ENDING_GRACE, ended).await;
         self.api.1.stop(true).await;
         self.admin.1.stop(true).await;
         let stopped = self.shared.supervision.tasks.stop();
         let _stuck_tasks_die_with_us = clock.timeout_at(clock.now() + http::ENDING_GRACE, stopped).await;
         self.registry.stop();
+    }
+
+    /// Waits for every turn, also those that hold no lease: they wait for their session, perhaps on the arbiter of a
+    /// worker that has no connection left and would stop at once.
+    async fn last_turn_ended(&self) {
+        let places = self.shared.config.settings.limits.in_flight;
+        let places = u32::try_from(places).unwrap_or(u32::MAX);
+        let _all = self.shared.in_flight.acquire_many(places).await;
     }
 
     async fn wait_until_serving(&self) -> anyhow::Result<()> {
