@@ -16,7 +16,7 @@ use understudy_messages::provider::{Answered, AttemptError};
 
 use super::{Exchange, passing};
 use crate::classify::{StreamError, TransportFault, classify_stream_error, transport};
-use crate::openai::chat::chunk::{self, ChunkRead};
+use crate::openai::chat::chunk::{self, ChunkRead, Numbering};
 use crate::sse::{Frame, SseDecoder};
 use crate::stream::{BodyEnd, Delta, Signal, StreamFailure, StreamMachine, Verdict};
 use crate::wire_error::WireError;
@@ -30,6 +30,7 @@ pub(super) struct Relay<'a> {
     headers: Vec<(Bytes, Bytes)>,
     decoder: SseDecoder,
     machine: StreamMachine,
+    numbering: Numbering,
     held: Vec<Bytes>,
     deadline: Instant,
     first_content: Option<Duration>,
@@ -48,6 +49,7 @@ impl<'a> Relay<'a> {
             headers: passing(response.headers()),
             decoder: SseDecoder::default(),
             machine: StreamMachine::default(),
+            numbering: Numbering::default(),
             held: Vec::new(),
             first_content: None,
             last: None,
@@ -105,20 +107,20 @@ impl<'a> Relay<'a> {
 
     /// Judges one frame and does as judged; `true` when the answer is whole.
     async fn frame(&mut self, frame: Frame) -> Result<bool, AttemptError> {
-        let ChunkRead { signal, error } = chunk::scan(&frame);
-        let verdict = self.machine.frame(signal, frame.raw.len());
+        let (ChunkRead { signal, error }, raw) = chunk::scan_numbered(&frame, &mut self.numbering);
+        let verdict = self.machine.frame(signal, raw.len());
         if let Signal::Delta(delta) = signal
             && carries(&delta)
         {
             self.moved();
         }
         match verdict {
-            Verdict::Hold => self.held.push(frame.raw),
-            Verdict::Release => self.release(frame.raw).await?,
-            Verdict::Forward => self.forward(frame.raw).await?,
+            Verdict::Hold => self.held.push(raw),
+            Verdict::Release => self.release(raw).await?,
+            Verdict::Forward => self.forward(raw).await?,
             Verdict::Drop => {}
             Verdict::Finished => {
-                self.last = Some(frame.raw);
+                self.last = Some(raw);
                 return Ok(true);
             }
             Verdict::Failed(failure) => return Err(self.stream_failed(failure, error)),
