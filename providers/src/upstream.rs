@@ -124,6 +124,7 @@ impl<'a> Exchange<'a> {
                 &self.attempt.prompt.body,
                 &turn.facts,
                 &self.attempt.candidate.model.model,
+                self.upstream.settings.ask_usage,
             ),
         };
         let url = format!("{}/chat/completions", self.upstream.settings.base_url);
@@ -131,6 +132,11 @@ impl<'a> Exchange<'a> {
         request
             .build()
             .map_err(|_| failed(Failure::observed(Reason::Unknown, Cut::Refused)))
+    }
+
+    /// Whether a report of tokens was asked for that the client did not ask for.
+    fn asks_usage(&self) -> bool {
+        self.upstream.settings.ask_usage && self.attempt.turn.request.facts.usage_edit.is_some()
     }
 
     fn headers(&self) -> HeaderMap {

@@ -14,3 +14,4 @@ mod secrets;
 mod sessions;
 mod stage;
 mod surface;
+mod usage;

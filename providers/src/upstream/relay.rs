@@ -18,7 +18,7 @@ use super::{Exchange, passing};
 use crate::classify::{StreamError, TransportFault, classify_stream_error, transport};
 use crate::openai::chat::chunk::{self, ChunkRead, Numbering};
 use crate::sse::{Frame, SseDecoder};
-use crate::stream::{BodyEnd, Delta, Signal, StreamFailure, StreamMachine, Verdict};
+use crate::stream::{BodyEnd, Choices, Delta, Signal, StreamFailure, StreamMachine, Verdict};
 use crate::wire_error::WireError;
 
 /// How long a stream may stay open once its answer is whole: usage may still come, and the closing frame.
@@ -115,6 +115,7 @@ impl<'a> Relay<'a> {
             self.moved();
         }
         match verdict {
+            Verdict::Hold | Verdict::Forward if self.is_for_us_alone(signal) => {}
             Verdict::Hold => self.held.push(raw),
             Verdict::Release => self.release(raw).await?,
             Verdict::Forward => self.forward(raw).await?,
@@ -126,6 +127,14 @@ impl<'a> Relay<'a> {
             Verdict::Failed(failure) => return Err(self.stream_failed(failure, error)),
         }
         Ok(false)
+    }
+
+    /// Whether the frame is the report of tokens that the client did not ask for.
+    fn is_for_us_alone(&self, signal: Signal) -> bool {
+        let Signal::Delta(delta) = signal else {
+            return false;
+        };
+        self.exchange.asks_usage() && delta.usage.is_some() && delta.choices == Choices::default()
     }
 
     /// Something that counts has arrived: the idle clock starts anew; a whole answer has only its tail to wait for.
