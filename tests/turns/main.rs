@@ -15,3 +15,4 @@ mod secrets;
 mod sessions;
 mod stage;
 mod surface;
+mod usage;
