@@ -1,6 +1,7 @@
 //! A whole chat answer, put together from a stream or read from one JSON body.
 
 use understudy_messages::answer::{Finish, Usage};
+use understudy_messages::failure::{Cut, Failure, Reason};
 
 use super::chunk::keep;
 use super::event::tool_call::{Arguments, ToolCallPiece};
@@ -74,6 +75,18 @@ pub enum AnswerError {
     /// It is JSON with neither choices nor an error.
     #[error("JSON, but not a chat completion")]
     NotAnAnswer,
+}
+
+impl AnswerError {
+    /// The failure that it is.
+    pub fn observed(self) -> Failure {
+        let reason = match self {
+            Self::NoBody => Reason::EmptyResponse,
+            Self::Truncated => Reason::Timeout,
+            Self::NotJson { .. } | Self::NotAnAnswer => Reason::Unclassified,
+        };
+        Failure::observed(reason, Cut::CleanEnd)
+    }
 }
 
 /// Reads a body that is one JSON answer.
