@@ -3,4 +3,5 @@
 pub mod answer;
 pub mod chunk;
 mod event;
+pub(crate) mod numbering;
 pub mod request;

@@ -17,6 +17,7 @@ use understudy_messages::provider::{Answered, AttemptError};
 use super::{Exchange, passing};
 use crate::classify::{StreamError, TransportFault, classify_stream_error, transport};
 use crate::openai::chat::chunk::{self, ChunkRead};
+use crate::openai::chat::numbering::Numbering;
 use crate::sse::{Frame, SseDecoder};
 use crate::stream::{BodyEnd, Delta, Signal, StreamFailure, StreamMachine, Verdict};
 use crate::wire_error::WireError;
@@ -30,6 +31,7 @@ pub(super) struct Relay<'a> {
     headers: Vec<(Bytes, Bytes)>,
     decoder: SseDecoder,
     machine: StreamMachine,
+    numbering: Numbering,
     held: Vec<Bytes>,
     deadline: Instant,
     first_content: Option<Duration>,
@@ -48,6 +50,7 @@ impl<'a> Relay<'a> {
             headers: passing(response.headers()),
             decoder: SseDecoder::default(),
             machine: StreamMachine::default(),
+            numbering: Numbering::default(),
             held: Vec::new(),
             first_content: None,
             last: None,
@@ -107,18 +110,22 @@ impl<'a> Relay<'a> {
     async fn frame(&mut self, frame: Frame) -> Result<bool, AttemptError> {
         let ChunkRead { signal, error } = chunk::scan(&frame);
         let verdict = self.machine.frame(signal, frame.raw.len());
+        let raw = match signal {
+            Signal::Delta(delta) if delta.tool_call => self.numbering.fill(&frame),
+            Signal::Delta(_) | Signal::Comment | Signal::Done | Signal::Malformed => frame.raw,
+        };
         if let Signal::Delta(delta) = signal
             && carries(&delta)
         {
             self.moved();
         }
         match verdict {
-            Verdict::Hold => self.held.push(frame.raw),
-            Verdict::Release => self.release(frame.raw).await?,
-            Verdict::Forward => self.forward(frame.raw).await?,
+            Verdict::Hold => self.held.push(raw),
+            Verdict::Release => self.release(raw).await?,
+            Verdict::Forward => self.forward(raw).await?,
             Verdict::Drop => {}
             Verdict::Finished => {
-                self.last = Some(frame.raw);
+                self.last = Some(raw);
                 return Ok(true);
             }
             Verdict::Failed(failure) => return Err(self.stream_failed(failure, error)),

@@ -122,12 +122,16 @@ fn message<'a>(said: &'a str, choice: u64, sink: &mut impl FnMut(Event<'a>)) -> 
             "reasoning_content" | "reasoning" => reasoned = say(cursor, choice, Part::Reasoning, sink)?,
             "reasoning_details" => show(cursor, choice, Part::Reasoning, sink)?,
             "audio" | "images" => show(cursor, choice, Part::Content, sink)?,
-            "tool_calls" => cursor.array(|cursor| tool_call::piece(cursor, choice, sink))?,
-            "function_call" => tool_call::old_style(cursor, choice, sink)?,
+            "tool_calls" => cursor.array(|cursor| tool_call::piece(cursor, &mut tell_of(choice, sink)))?,
+            "function_call" => tool_call::old_style(cursor, &mut tell_of(choice, sink))?,
             _ => cursor.skip()?,
         }
         Ok::<_, JsonError>(())
     })
+}
+
+fn tell_of<'a>(choice: u64, sink: &mut impl FnMut(Event<'a>)) -> impl FnMut(ToolCallPiece<'a>) {
+    move |piece| sink(Event::ToolCall { choice, piece })
 }
 
 /// Content is a string, or a list of parts that are text or reasoning.

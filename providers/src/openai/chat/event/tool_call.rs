@@ -1,6 +1,5 @@
 //! Pieces of tool calls.
 
-use super::Event;
 use crate::json::{Cursor, JsonError, JsonStr, Kind};
 
 /// What one delta tells of a tool call.
@@ -22,11 +21,7 @@ pub(crate) enum Arguments<'a> {
 }
 
 /// Reads one element of `tool_calls`.
-pub(super) fn piece<'a>(
-    cursor: &mut Cursor<'a>,
-    choice: u64,
-    sink: &mut impl FnMut(Event<'a>),
-) -> Result<(), JsonError> {
+pub(crate) fn piece<'a>(cursor: &mut Cursor<'a>, sink: &mut impl FnMut(ToolCallPiece<'a>)) -> Result<(), JsonError> {
     let mut piece = ToolCallPiece::default();
     cursor.object(|cursor, key| {
         match &*key.decode() {
@@ -37,18 +32,17 @@ pub(super) fn piece<'a>(
         }
         Ok::<_, JsonError>(())
     })?;
-    tell(piece, choice, sink);
+    tell(piece, sink);
     Ok(())
 }
 
 /// Reads `function_call`, which tools were before they had ids.
 pub(super) fn old_style<'a>(
     cursor: &mut Cursor<'a>,
-    choice: u64,
-    sink: &mut impl FnMut(Event<'a>),
+    sink: &mut impl FnMut(ToolCallPiece<'a>),
 ) -> Result<(), JsonError> {
     let piece = function(cursor, ToolCallPiece::default())?;
-    tell(piece, choice, sink);
+    tell(piece, sink);
     Ok(())
 }
 
@@ -74,8 +68,8 @@ fn function<'a>(cursor: &mut Cursor<'a>, mut piece: ToolCallPiece<'a>) -> Result
 }
 
 /// Tells the sink of a tool call, unless nothing is known of it.
-fn tell<'a>(piece: ToolCallPiece<'a>, choice: u64, sink: &mut impl FnMut(Event<'a>)) {
+fn tell<'a>(piece: ToolCallPiece<'a>, sink: &mut impl FnMut(ToolCallPiece<'a>)) {
     if piece.id.is_some() || piece.name.is_some() || piece.arguments.is_some() {
-        sink(Event::ToolCall { choice, piece });
+        sink(piece);
     }
 }
