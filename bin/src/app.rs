@@ -30,6 +30,10 @@ use crate::http;
 
 /// How often recorded samples are moved into their buckets.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+/// How long a client's idle connection is kept, before its first request as well as after one: clients open some in advance.
+/// Longer than usual clients keep theirs (90 s), so that they close first. A connection that the client asks on while it
+/// is closed here is a request without an answer, or with a 408 that was meant for nobody.
+const CLIENT_IDLE: Duration = Duration::from_secs(120);
 
 /// Everything that the arbiters of one app share.
 pub struct Shared {
@@ -149,11 +153,21 @@ impl App {
                     .await;
             }
         }
+        let ended = self.last_turn_ended();
+        let _lost = clock.timeout_at(clock.now() + http::ENDING_GRACE, ended).await;
         self.api.1.stop(true).await;
         self.admin.1.stop(true).await;
         let stopped = self.shared.supervision.tasks.stop();
         let _stuck_tasks_die_with_us = clock.timeout_at(clock.now() + http::ENDING_GRACE, stopped).await;
         self.registry.stop();
+    }
+
+    /// Waits for every turn, also those that hold no lease: they wait for their session, perhaps on the arbiter of a
+    /// worker that has no connection left and would stop at once.
+    async fn last_turn_ended(&self) {
+        let places = self.shared.config.settings.limits.in_flight;
+        let places = u32::try_from(places).unwrap_or(u32::MAX);
+        let _all = self.shared.in_flight.acquire_many(places).await;
     }
 
     async fn wait_until_serving(&self) -> anyhow::Result<()> {
@@ -246,6 +260,7 @@ fn serve_api(shared: Arc<Shared>, listener: TcpListener, workers: usize) -> io::
             .configure(|routes| http::api(routes, &shared))
     });
     let server = server.workers(workers).tcp_nodelay(true).h1_allow_half_closed(false);
+    let server = server.keep_alive(CLIENT_IDLE).client_request_timeout(CLIENT_IDLE);
     let server = server
         .disable_signals()
         .shutdown_timeout(http::CONNECTION_GRACE.as_secs());

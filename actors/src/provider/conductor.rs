@@ -124,12 +124,13 @@ impl Conductor {
         self.turn.session.prepare.send(ask).await.map_err(session_lost)
     }
 
-    /// Decides what to do about a failure, says so, and takes leave for what comes next.
+    /// Decides what to do about a failure and takes leave for it. What is published is what is done: a retry whose wait is
+    /// over, a candidate that could still be had.
     async fn decide(&mut self, from: &Candidate, failure: &Failure, probe: bool) -> Next {
         let situation = self.situation(from, failure, probe);
         match next_step(failure, &situation) {
             step @ Step::RetrySame { after } => {
-                self.decided(from, failure, step, Some(from.model.clone()));
+                tracing::debug!(turn = %self.turn.request.id, model = %from.model, ?after, "waiting before a retry");
                 if !self.wait(after).await {
                     return Next::Cancelled;
                 }
@@ -137,6 +138,7 @@ impl Conductor {
                 match self.enter(from, Purpose::Retry { credential }) {
                     Ok(ticket) => {
                         self.here.retries += 1;
+                        self.decided(from, failure, step, Some(from.model.clone()));
                         Next::Ask(ticket)
                     }
                     Err(_rests_now) => self.onward(from, failure, None),

@@ -47,7 +47,7 @@ pub(super) async fn run(args: Args, json: bool) -> anyhow::Result<Exit> {
         output::say(&story::opening(&stage, &args));
     }
     let driver = Driver::new(stage.app.api())?;
-    let turns = usize::from(args.sessions) * usize::from(args.turns);
+    let turns = driver::turns_in_all(args.sessions, args.turns);
     let tap = Events::new(stage.app.tap().subscribe());
     let (receipts, told) = tap.during(driver.run(args.sessions, args.turns), turns).await;
     let scrape = scrape(&stage).await?;

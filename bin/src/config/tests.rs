@@ -569,6 +569,14 @@ fn a_file_is_read_and_one_that_is_missing_or_huge_is_not() {
 }
 
 #[test]
+fn the_sample_in_the_readme_is_valid() {
+    let readme = include_str!("../../../README.md");
+    let (_, sample) = readme.split_once("```yaml\n").expect("has a sample");
+    let (sample, _) = sample.split_once("```").expect("ends");
+    accepted(sample);
+}
+
+#[test]
 fn every_example_is_valid() {
     let folder = FilePath::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
     let mut names = Vec::new();

@@ -83,6 +83,9 @@ fn admit(arbiter: &SessionArbiter, request: &HttpRequest, body: Bytes) -> Result
     let shared = &arbiter.shared;
     let received = shared.clock.now();
     let home = arbiter.place().ok_or_else(starting)?;
+    if shared.published.closing() {
+        return Err(TurnFailure::ours(503, "shutting_down", "The gateway is shutting down."));
+    }
     let facts = chat::request::scan(&body).map_err(|error| {
         TurnFailure::ours(
             400,

@@ -12,7 +12,7 @@ use understudy_providers::sim::entries::Tally;
 
 use super::Told;
 use super::driver::{Got, Receipt};
-use super::stage::{Ending, SCENES, Stage, target};
+use super::stage::{SCENES, Stage, target};
 use crate::scrape::Scrape;
 
 /// One number as two sources know it.
@@ -37,8 +37,13 @@ pub(super) struct Row {
     pub(super) by_lead: usize,
     pub(super) by_understudy: usize,
     pub(super) errors: usize,
-    pub(super) attempts_at_lead: u64,
-    pub(super) failovers: u64,
+    /// Of the lead, as Prometheus counted them.
+    pub(super) attempts: u64,
+    pub(super) retried: u64,
+    pub(super) rotated: u64,
+    pub(super) moved_on: u64,
+    pub(super) skipped: u64,
+    pub(super) probes: u64,
 }
 
 /// The referee's verdict.
@@ -57,6 +62,7 @@ pub(super) fn judge(stage: &Stage, receipts: &[Receipt], told: &Told, scrape: &S
     let mut checks = ends(receipts, told, scrape);
     checks.extend(attempts(stage, scrape));
     checks.extend(failovers(stage, told, scrape));
+    checks.push(came_back(receipts));
     Verdict {
         turns: receipts.len(),
         lost: lost(receipts, told),
@@ -90,22 +96,28 @@ fn row(scene: usize, receipts: &[Receipt], scrape: &Scrape) -> Row {
         receipts.iter().filter(matches).count()
     };
     let lead = target(SCENES[scene].chain[0]);
+    let labels = [("provider", &*lead.provider), ("model", &*lead.model)];
     Row {
         scene,
         turns: receipts.iter().filter(|receipt| receipt.scene == scene).count(),
         by_lead: of(&[Got::Lead]),
         by_understudy: of(&[Got::Understudy]),
         errors: of(&[Got::ErrorEvent, Got::Refusal]),
-        attempts_at_lead: attempts_at(scrape, &lead.provider, &lead.model),
-        failovers: scrape.count(
-            telemetry::FAILOVER.name,
-            &[
-                ("from_provider", &lead.provider),
-                ("from_model", &lead.model),
-                ("decision", "fallback_model"),
-            ],
-        ),
+        attempts: scrape.count(telemetry::ATTEMPTS_TOTAL.name, &labels),
+        retried: decided(scrape, &lead, Some(Decision::RetrySame)),
+        rotated: decided(scrape, &lead, Some(Decision::RotateCredential)),
+        moved_on: decided(scrape, &lead, Some(Decision::FallbackModel)),
+        skipped: scrape.count(telemetry::SKIPPED.name, &labels),
+        probes: scrape.count(telemetry::PROBES.name, &labels),
     }
+}
+
+/// What was decided about failures of `from`, or all of it.
+fn decided(scrape: &Scrape, from: &ModelRef, decision: Option<Decision>) -> u64 {
+    let from = [("from_provider", &*from.provider), ("from_model", &*from.model)];
+    let decision = decision.map(|decision| ("decision", decision.as_label()));
+    let labels: Vec<(&str, &str)> = from.into_iter().chain(decision).collect();
+    scrape.count(telemetry::FAILOVER.name, &labels)
 }
 
 fn attempts_at(scrape: &Scrape, provider: &str, model: &str) -> u64 {
@@ -186,43 +198,47 @@ fn attempts(stage: &Stage, scrape: &Scrape) -> Vec<Check> {
     })
 }
 
-/// Failovers: one for every call that the simulator made fail while another candidate was left.
+/// Decisions: one for every call that the simulator made fail.
 fn failovers(stage: &Stage, told: &Told, scrape: &Scrape) -> Vec<Check> {
-    let mut checks = Vec::new();
-    for scene in SCENES
-        .iter()
-        .filter(|scene| matches!(scene.ending, Ending::Understudy | Ending::Exhausted))
-    {
-        let lead = target(scene.chain[0]);
-        checks.push(Check {
-            what: format!("failovers from {lead}"),
-            left: (
-                "simulator",
-                stage.simulator.journal().read(|entries| entries.calls(&lead)),
-            ),
-            right: (
-                "Prometheus",
-                scrape.count(
-                    telemetry::FAILOVER.name,
-                    &[
-                        ("from_provider", &lead.provider),
-                        ("from_model", &lead.model),
-                        ("decision", "fallback_model"),
-                    ],
-                ),
-            ),
-        });
-    }
-    let moved = |event: &&super::SharedEvent| matches!(&***event, Event::FailoverDecided(decided) if decided.decision == Decision::FallbackModel);
+    let mut checks: Vec<Check> = stage.simulator.journal().read(|entries| {
+        let tallies = entries.tallies().iter();
+        let check = |(target, tally): (&ModelRef, &Tally)| Check {
+            what: format!("failures of {target}"),
+            left: ("simulator", failures(target, tally)),
+            right: ("Prometheus", decided(scrape, target, None)),
+        };
+        tallies.map(check).collect()
+    });
+    let steps = |event: &&super::SharedEvent| matches!(&***event, Event::FailoverDecided(_));
     checks.push(Check {
-        what: "failovers in all".to_owned(),
-        left: ("event tap", told.events.iter().filter(moved).count() as u64),
-        right: (
-            "Prometheus",
-            scrape.count(telemetry::FAILOVER.name, &[("decision", "fallback_model")]),
-        ),
+        what: "decisions in all".to_owned(),
+        left: ("event tap", told.events.iter().filter(steps).count() as u64),
+        right: ("Prometheus", scrape.count(telemetry::FAILOVER.name, &[])),
     });
     checks
+}
+
+/// Once it is well, the flapping lead answers the last turn of every one of its sessions.
+fn came_back(receipts: &[Receipt]) -> Check {
+    let last = |receipt: &&Receipt| receipt.last && SCENES[receipt.scene].model == "flapping";
+    let by_lead = |receipt: &&Receipt| last(receipt) && receipt.got == Got::Lead;
+    Check {
+        what: "last turns of the flapping lead".to_owned(),
+        left: ("sessions", receipts.iter().filter(last).count() as u64),
+        right: ("answered by it", receipts.iter().filter(by_lead).count() as u64),
+    }
+}
+
+/// The calls that the simulator made fail: refused, broken before a byte, or torn in mid-answer.
+fn failures(target: &ModelRef, tally: &Tally) -> u64 {
+    let refused: u64 = tally
+        .statuses
+        .iter()
+        .filter(|(status, _)| **status >= 400)
+        .map(|(_, count)| count)
+        .sum();
+    let torn = if &*target.model == "torn" { tally.calls } else { 0 };
+    refused + tally.unanswered + torn
 }
 
 impl Verdict {
@@ -243,7 +259,8 @@ impl Verdict {
         let rows = self.rows.iter().map(|row| {
             json!({ "model": SCENES[row.scene].model, "about": SCENES[row.scene].about, "turns": row.turns,
                 "by_lead": row.by_lead, "by_understudy": row.by_understudy, "errors": row.errors,
-                "attempts_at_lead": row.attempts_at_lead, "failovers": row.failovers })
+                "lead": { "attempts": row.attempts, "retried": row.retried, "rotated": row.rotated,
+                    "moved_on": row.moved_on, "skipped": row.skipped, "probes": row.probes } })
         });
         json!({ "sound": self.sound(), "turns": self.turns, "lost": self.lost, "rescued": self.rescued,
             "scenes": rows.collect::<Vec<_>>(), "checks": checks.collect::<Vec<_>>(), "complaints": self.complaints })

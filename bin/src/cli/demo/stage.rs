@@ -1,5 +1,7 @@
 //! The stage of the demo: simulated providers, some of which fail, and a real gateway in front of them.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use serde_json::{Value, json};
 use understudy_messages::clock::Clock;
@@ -7,21 +9,14 @@ use understudy_messages::ids::ModelRef;
 use understudy_providers::sim::script::Plan;
 use understudy_providers::sim::{SimOptions, Simulator};
 
+use super::driver::Got;
 use crate::config::ServerConfig;
 use crate::{App, AppOptions};
 
-/// What a client of one scene is to get.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Ending {
-    /// The lead's answer.
-    Lead,
-    /// The understudy's answer.
-    Understudy,
-    /// An error ending after the text that had come.
-    ErrorEvent,
-    /// An error, since nobody could answer.
-    Exhausted,
-}
+/// The key that cassini refuses.
+const DEAD_KEY: &str = "sk-dead";
+/// How long the flapping lead is down.
+const OUTAGE_MS: u64 = 1500;
 
 /// One kind of turn: the public model that clients ask for, and what becomes of its lead.
 #[derive(Clone, Copy, Debug)]
@@ -29,62 +24,90 @@ pub(super) struct Scene {
     pub(super) model: &'static str,
     pub(super) chain: [&'static str; 2],
     pub(super) about: &'static str,
-    pub(super) ending: Ending,
-    /// Of ten sessions, how many play it.
+    /// What its clients may get. With a breaker at work, who answers a turn depends on when it comes.
+    pub(super) allowed: &'static [Got],
+    /// Of twenty sessions, how many play it.
     pub(super) share: usize,
     /// Whether only streams play it.
     pub(super) streams_only: bool,
+    /// Turns of its own and the time between them, where the scene needs time to happen.
+    pub(super) paced: Option<(u16, Duration)>,
 }
 
-/// Ten sessions' worth of scenes.
-pub(super) const SCENES: [Scene; 6] = [
+const SCENE: Scene = Scene {
+    model: "",
+    chain: ["", "borealis/second"],
+    about: "",
+    allowed: &[Got::Understudy],
+    share: 2,
+    streams_only: false,
+    paced: None,
+};
+
+/// Twenty sessions' worth of scenes.
+pub(super) const SCENES: [Scene; 9] = [
     Scene {
         model: "steady",
         chain: ["aurora/steady", "borealis/second"],
         about: "the lead answers",
-        ending: Ending::Lead,
+        allowed: &[Got::Lead],
         share: 4,
-        streams_only: false,
+        ..SCENE
     },
     Scene {
         model: "crowded",
         chain: ["aurora/crowded", "borealis/second"],
-        about: "the lead is overloaded (503)",
-        ending: Ending::Understudy,
-        share: 2,
-        streams_only: false,
+        about: "overloaded (503)",
+        ..SCENE
     },
     Scene {
         model: "limited",
         chain: ["aurora/limited", "borealis/second"],
-        about: "the lead says 429",
-        ending: Ending::Understudy,
-        share: 1,
-        streams_only: false,
+        about: "429, no word of when to return",
+        ..SCENE
+    },
+    Scene {
+        model: "patient",
+        chain: ["doria/patient", "borealis/second"],
+        about: "429 once, \"retry-after: 1\"",
+        allowed: &[Got::Lead, Got::Understudy],
+        ..SCENE
+    },
+    Scene {
+        model: "dead-key",
+        chain: ["cassini/keyed", "borealis/second"],
+        about: "the first of two keys is refused (401)",
+        allowed: &[Got::Lead],
+        ..SCENE
     },
     Scene {
         model: "mute",
         chain: ["aurora/mute", "borealis/second"],
-        about: "the lead's connection breaks before a byte",
-        ending: Ending::Understudy,
-        share: 1,
-        streams_only: false,
+        about: "the connection breaks before a byte",
+        ..SCENE
     },
     Scene {
         model: "torn",
         chain: ["aurora/torn", "borealis/second"],
-        about: "the lead's stream breaks in mid-answer",
-        ending: Ending::ErrorEvent,
-        share: 1,
+        about: "streams break in mid-answer",
+        allowed: &[Got::ErrorEvent, Got::Understudy],
         streams_only: true,
+        ..SCENE
+    },
+    Scene {
+        model: "flapping",
+        chain: ["aurora/flapping", "borealis/second"],
+        about: "down at first, then well again",
+        allowed: &[Got::Lead, Got::Understudy],
+        paced: Some((16, Duration::from_millis(200))),
+        ..SCENE
     },
     Scene {
         model: "hopeless",
         chain: ["aurora/hopeless", "borealis/hopeless"],
-        about: "both are down (500)",
-        ending: Ending::Exhausted,
-        share: 1,
-        streams_only: false,
+        about: "lead and understudy are down (500)",
+        allowed: &[Got::Refusal],
+        ..SCENE
     },
 ];
 
@@ -122,6 +145,7 @@ pub(super) fn target(text: &str) -> ModelRef {
     ModelRef::parse(text).unwrap_or_else(|| ModelRef::new(text, text))
 }
 
+/// Rests are short, so that the lead can be seen to come back.
 fn config(simulator: &Simulator) -> String {
     let models: Vec<String> = SCENES
         .iter()
@@ -131,38 +155,53 @@ fn config(simulator: &Simulator) -> String {
         "listen: {{ api: \"127.0.0.1:0\", admin: \"127.0.0.1:0\" }}\n\
          providers:\n  \
            aurora: {{ api: openai-chat, base_url: \"{}\", api_key: sk-demo }}\n  \
-           borealis: {{ api: openai-chat, base_url: \"{}\", api_key: sk-demo }}\n\
-         models:\n{}\n",
+           borealis: {{ api: openai-chat, base_url: \"{}\", api_key: sk-demo }}\n  \
+           cassini: {{ api: openai-chat, base_url: \"{}\", api_keys: [{DEAD_KEY}, sk-good] }}\n  \
+           doria: {{ api: openai-chat, base_url: \"{}\", api_key: sk-demo }}\n\
+         models:\n{}\n\
+         defaults: {{ breaker: {{ window: 300ms, cap: 600ms }}, retry: {{ backoff: 50ms }} }}\n",
         simulator.base_url("aurora"),
         simulator.base_url("borealis"),
+        simulator.base_url("cassini"),
+        simulator.base_url("doria"),
         models.join("\n"),
     )
 }
 
 /// What each simulated upstream does.
 fn plan() -> Value {
-    let always = |call: Value| json!({ "calls": [call] });
-    let refuses = |status: u16, kind: &str, code: Value| {
-        always(
-            json!({ "status": status, "headers": { "content-type": "application/json" },
-            "body": { "error": { "message": "simulated", "type": kind, "code": code, "param": null } } }),
-        )
+    let calls = |calls: &[Value]| json!({ "calls": calls });
+    let answer = || json!({ "answer": { "text": "{model} heard: {last}", "chunks": 6, "every_ms": 2 } });
+    let refuse = |status: u16, kind: &str, code: Value| {
+        json!({ "status": status, "headers": { "content-type": "application/json" },
+            "body": { "error": { "message": "simulated", "type": kind, "code": code, "param": null } } })
     };
-    let answers = || always(json!({ "answer": { "text": "{model} heard: {last}", "chunks": 6, "every_ms": 2 } }));
+    let overloaded = || refuse(503, "service_unavailable_error", json!("server_is_overloaded"));
+    let limited = || refuse(429, "rate_limit_error", json!("rate_limit_exceeded"));
+    let broken = || refuse(500, "server_error", Value::Null);
+    let mut limited_for_a_second = limited();
+    limited_for_a_second["headers"]["retry-after"] = json!("1");
+    let refused_key = refuse(401, "invalid_request_error", json!("invalid_api_key"));
     let chunk = |text: &str| {
         let data = json!({ "id": "torn", "object": "chat.completion.chunk", "created": 1, "model": "torn",
             "choices": [{ "index": 0, "delta": { "content": text }, "finish_reason": null }] });
         json!([1, format!("data: {data}\n\n")])
     };
     json!({
-        "aurora/steady": answers(),
-        "borealis/second": answers(),
-        "aurora/crowded": refuses(503, "service_unavailable_error", json!("server_is_overloaded")),
-        "aurora/limited": refuses(429, "rate_limit_error", json!("rate_limit_exceeded")),
-        "aurora/hopeless": refuses(500, "server_error", Value::Null),
-        "borealis/hopeless": refuses(500, "server_error", Value::Null),
-        "aurora/mute": always(json!({ "head": false, "body": "", "then": "reset" })),
-        "aurora/torn": always(json!({ "headers": { "content-type": "text/event-stream" },
-            "frames": [chunk("It was a dark "), chunk("and stormy")], "then": "reset" })),
+        "aurora/steady": calls(&[answer()]),
+        "borealis/second": calls(&[answer()]),
+        "aurora/crowded": calls(&[overloaded()]),
+        "aurora/limited": calls(&[limited()]),
+        "doria/patient": calls(&[limited_for_a_second, answer()]),
+        "cassini/keyed": { "calls": [answer()], "credentials": { DEAD_KEY: { "calls": [refused_key] } } },
+        "aurora/mute": calls(&[json!({ "head": false, "body": "", "then": "reset" })]),
+        "aurora/torn": calls(&[json!({ "headers": { "content-type": "text/event-stream" },
+            "frames": [chunk("It was a dark "), chunk("and stormy")], "then": "reset" })]),
+        "aurora/flapping": { "schedule": [
+            { "for_ms": OUTAGE_MS, "call": overloaded() },
+            { "for_ms": 86_400_000, "call": answer() },
+        ]},
+        "aurora/hopeless": calls(&[broken()]),
+        "borealis/hopeless": calls(&[broken()]),
     })
 }

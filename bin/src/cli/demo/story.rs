@@ -12,9 +12,10 @@ const SHOWN: usize = 10;
 pub(super) fn opening(stage: &Stage, args: &Args) -> String {
     let (api, admin) = (stage.app.api(), stage.app.admin());
     format!(
-        "Two simulated providers, aurora and borealis; aurora is having a bad day.\n\
+        "Four simulated providers: aurora is having a bad day, cassini's first key is dead, doria is busy, borealis stands by.\n\
          The gateway listens on http://{api}/v1, its metrics are at http://{admin}/metrics.\n\
-         {} sessions take {} turns each, half of them streaming, all at the same time.\n",
+         {} sessions take {} turns each, half of them streaming, all at the same time; those of the flapping lead take their\n\
+         time, so that it can come back.\n",
         args.sessions, args.turns
     )
 }
@@ -48,28 +49,44 @@ pub(super) fn ending(verdict: &Verdict) -> String {
 }
 
 fn table(verdict: &Verdict) -> String {
-    let mut text = format!(
-        "{:<10} {:<44} {:>6} {:>6} {:>10} {:>7} {:>9} {:>10}\n",
-        "model", "what happens", "turns", "lead", "understudy", "errors", "attempts", "failovers"
+    let mut text = String::new();
+    // writing to a string cannot fail
+    let _ = writeln!(
+        text,
+        "{:<9} {:<38} {:>5} {:>5} {:>10} {:>6} | {:>5} {:>7} {:>7} {:>8} {:>7} {:>6}",
+        "model",
+        "what happens to the lead",
+        "turns",
+        "lead",
+        "understudy",
+        "errors",
+        "calls",
+        "retried",
+        "rotated",
+        "moved on",
+        "skipped",
+        "probes"
     );
     for row in &verdict.rows {
         let scene = SCENES[row.scene];
         let _ = writeln!(
             text,
-            "{:<10} {:<44} {:>6} {:>6} {:>10} {:>7} {:>9} {:>10}",
+            "{:<9} {:<38} {:>5} {:>5} {:>10} {:>6} | {:>5} {:>7} {:>7} {:>8} {:>7} {:>6}",
             scene.model,
             scene.about,
             row.turns,
             row.by_lead,
             row.by_understudy,
             row.errors,
-            row.attempts_at_lead,
-            row.failovers
+            row.attempts,
+            row.retried,
+            row.rotated,
+            row.moved_on,
+            row.skipped,
+            row.probes
         );
     }
-    text.push_str(
-        "(turns and answers as clients saw them; attempts at the lead and failovers as Prometheus counted them)\n",
-    );
+    text.push_str("(left of the bar: what clients got; right of it: what Prometheus counted of the lead)\n");
     text
 }
 

@@ -7,6 +7,9 @@ use understudy_messages::settings::{BreakerSettings, Limits, RetrySettings, Sess
 use crate::config::document::{Attempts, Retries};
 use crate::config::field::{Field, Section};
 
+/// As many turns as can be counted.
+const MOST_TURNS: u64 = u32::MAX as u64;
+
 pub(super) fn defaults(field: &Field<'_>, settings: &mut Settings) {
     field.section(|keys| {
         session(&keys.key("session"), &mut settings.session);
@@ -60,7 +63,7 @@ fn limits(field: &Field<'_>, limits: &mut Limits) {
     field.section(|keys| {
         limits.body = keys.key("body").size().unwrap_or(limits.body);
         if let Some(count) = keys.key("in_flight").count() {
-            limits.in_flight = usize::try_from(count).unwrap_or(usize::MAX);
+            limits.in_flight = usize::try_from(count.min(MOST_TURNS)).unwrap_or(usize::MAX);
         }
     });
 }
