@@ -3,5 +3,4 @@
 pub mod answer;
 pub mod chunk;
 mod event;
-pub(crate) mod numbering;
 pub mod request;

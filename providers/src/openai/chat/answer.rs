@@ -140,12 +140,13 @@ impl Assembly {
                 self.answer.finish = finish.filter(|_| choice == 0).or(self.answer.finish);
             }
             Event::Text { choice, part, text } => self.text(choice, part, text),
-            Event::ToolCall { choice, piece } => {
+            Event::ToolCall { choice, piece } if piece.says_something() => {
                 self.answer.says_something = true;
                 if choice == 0 {
                     self.tool_call(&piece);
                 }
             }
+            Event::ToolCall { .. } => {}
             Event::Usage(usage) => self.answer.usage = Some(usage),
             Event::Error(error) => keep(&mut self.answer.error, error),
         }
