@@ -38,7 +38,7 @@ pub struct ProviderContext {
 /// One provider on one arbiter.
 pub struct ProviderActor {
     upstream: Rc<Upstream>,
-    context: ProviderContext,
+    context: Arc<ProviderContext>,
     _end: EndOfLife,
 }
 
@@ -47,7 +47,7 @@ impl ProviderActor {
     pub fn new(upstream: Rc<Upstream>, context: ProviderContext, end: EndOfLife) -> Self {
         Self {
             upstream,
-            context,
+            context: Arc::new(context),
             _end: end,
         }
     }

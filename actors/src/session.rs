@@ -5,9 +5,11 @@
 mod shard;
 mod turn;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use actix::{Actor, AsyncContext, Context, Handler, MessageResult, Recipient};
+use futures::FutureExt;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
@@ -54,11 +56,11 @@ struct SessionActor {
     place: Arc<Semaphore>,
     queued: Arc<()>,
     shard: Recipient<TurnFinished>,
-    context: SessionContext,
+    context: Arc<SessionContext>,
 }
 
 impl SessionActor {
-    fn new(key: SessionKey, shard: Recipient<TurnFinished>, context: SessionContext) -> Self {
+    fn new(key: SessionKey, shard: Recipient<TurnFinished>, context: Arc<SessionContext>) -> Self {
         Self {
             key,
             place: Arc::new(Semaphore::new(1)),
@@ -74,9 +76,10 @@ impl SessionActor {
             return Err(RunTurnError::QueueFull);
         }
         let turn = Turn::new(run, session, self.place.clone(), self.context.clone());
-        let (shard, key) = (self.shard.clone(), self.key.clone());
+        let (shard, key, closing) = (self.shard.clone(), self.key.clone(), turn.closing());
         self.context.tasks.spawn("turn", async move {
-            let served_by = turn.play().await;
+            let played = AssertUnwindSafe(turn.play()).catch_unwind().await;
+            let served_by = played.unwrap_or_else(|_panic| closing.lost());
             drop(waiting);
             let _shard_gone = shard.send(TurnFinished { key, served_by }).await;
         });

@@ -17,7 +17,7 @@ use understudy_messages::settings::Settings;
 
 pub use candidates::{CandidateMetrics, Candidates};
 pub use http::{HttpMetrics, ROUTES, Route};
-pub use turns::{AgentMetrics, QueueCause, ServedBy, StreamEnd, TurnMetrics, TurnResult};
+pub use turns::{AgentMetrics, InFlight, QueueCause, ServedBy, StreamEnd, TurnMetrics, TurnResult};
 
 /// What kind of series a metric has.
 #[derive(Clone, Copy, Debug)]

@@ -15,6 +15,8 @@ pub struct RequestFacts {
     pub stream: bool,
     /// Whether the stream is to end with a report of tokens.
     pub include_usage: bool,
+    /// What makes a stream end so that does not: `None` for one that does, and for an answer that does not stream.
+    pub usage_edit: Option<BodyEdit>,
     /// How many choices it asks for, at least 1.
     pub choices: u64,
     /// Whether it offers tools or functions.
@@ -31,6 +33,15 @@ pub struct RequestFacts {
     pub fallbacks_span: Option<Range<usize>>,
     /// The conversation.
     pub messages: Messages,
+}
+
+/// A change to the body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BodyEdit {
+    /// What is replaced; empty to insert.
+    pub span: Range<usize>,
+    /// What stands there afterwards.
+    pub text: &'static str,
 }
 
 /// What a request's messages are, and where text can be put among them.

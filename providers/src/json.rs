@@ -67,6 +67,15 @@ impl<'a> Cursor<'a> {
         self.at
     }
 
+    /// A second cursor, before the value at `at`, for a part that has to be read after what follows it.
+    pub(crate) fn back_at(&self, at: usize) -> Self {
+        Self {
+            text: self.text,
+            at,
+            depth: self.depth,
+        }
+    }
+
     /// Where a part of the text stands that this cursor gave.
     pub(crate) fn span(&self, part: &'a str) -> Range<usize> {
         let start = part.as_ptr().addr().wrapping_sub(self.text.as_ptr().addr());

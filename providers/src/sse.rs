@@ -25,6 +25,8 @@ pub struct Frame {
     pub event: Option<Bytes>,
     /// Its data lines joined by LF; `None` for a frame that carries none (comments, keep-alives).
     pub data: Option<Bytes>,
+    /// Where its first line begins: behind a byte order mark.
+    start: usize,
 }
 
 /// A frame outgrew the decoder's bound.
@@ -177,10 +179,7 @@ impl Place {
 impl Frame {
     fn parse(raw: Bytes, start: usize) -> Self {
         let (mut event, mut first, mut joined) = (None, None::<Range<usize>>, None::<BytesMut>);
-        let mut at = start;
-        while at < raw.len() {
-            let len = memchr2(b'\n', b'\r', &raw[at..]).unwrap_or(raw.len() - at);
-            let (name, value) = field(&raw[at..at + len], at);
+        for (name, value) in fields(&raw, start) {
             match (name, &first) {
                 (b"event", _) => event = Some(raw.slice(value)),
                 (b"data", None) => first = Some(value),
@@ -191,11 +190,39 @@ impl Frame {
                 }
                 _ => {}
             }
-            at += len + 1;
         }
         let data = joined.map(BytesMut::freeze).or(first.map(|span| raw.slice(span)));
-        Self { raw, event, data }
+        Self {
+            raw,
+            event,
+            data,
+            start,
+        }
     }
+
+    /// Where the data's byte `at` stands in `raw`; `None` beyond the data.
+    pub(crate) fn place_in_raw(&self, at: usize) -> Option<usize> {
+        let mut left = at;
+        for (_, value) in fields(&self.raw, self.start).filter(|(name, _)| *name == b"data") {
+            if left <= value.len() {
+                return Some(value.start + left);
+            }
+            left -= value.len() + 1; // the LF that joins it to the next
+        }
+        None
+    }
+}
+
+/// The fields of a frame, line by line from `start`.
+fn fields(raw: &[u8], start: usize) -> impl Iterator<Item = (&[u8], Range<usize>)> {
+    let mut at = start;
+    std::iter::from_fn(move || {
+        let rest = raw.get(at..).filter(|rest| !rest.is_empty())?;
+        let len = memchr2(b'\n', b'\r', rest).unwrap_or(rest.len());
+        let field = field(&rest[..len], at);
+        at += len + 1;
+        Some(field)
+    })
 }
 
 /// The field's name, empty for a comment, and the span of its value. `at` is where the line starts.

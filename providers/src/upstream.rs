@@ -113,7 +113,7 @@ impl<'a> Exchange<'a> {
             (false, _, _) => Err(failed(self.refused(response).await?)),
             (true, true, true) => relay::Relay::new(self, deadline, &response).run(response).await,
             (true, false, false) => self.whole(response, deadline).await,
-            (true, true, false) | (true, false, true) => Err(failed(self.other_kind(response, deadline).await?)),
+            (true, true, false) | (true, false, true) => Err(failed(self.other_kind(response, deadline, cut).await?)),
         }
     }
 
@@ -124,6 +124,7 @@ impl<'a> Exchange<'a> {
                 &self.attempt.prompt.body,
                 &turn.facts,
                 &self.attempt.candidate.model.model,
+                self.upstream.settings.ask_usage,
             ),
         };
         let url = format!("{}/chat/completions", self.upstream.settings.base_url);
@@ -131,6 +132,11 @@ impl<'a> Exchange<'a> {
         request
             .build()
             .map_err(|_| failed(Failure::observed(Reason::Unknown, Cut::Refused)))
+    }
+
+    /// Whether a report of tokens was asked for that the client did not ask for.
+    fn asks_usage(&self) -> bool {
+        self.upstream.settings.ask_usage && self.attempt.turn.request.facts.usage_edit.is_some()
     }
 
     fn headers(&self) -> HeaderMap {
@@ -170,13 +176,14 @@ impl<'a> Exchange<'a> {
     }
 
     /// A stream where a whole answer was asked for, or the other way round: an error with status 200, or no answer.
-    async fn other_kind(&self, response: Response, deadline: Instant) -> Result<Failure, AttemptError> {
+    async fn other_kind(
+        &self,
+        response: Response,
+        deadline: Instant,
+        cut: TransportFault,
+    ) -> Result<Failure, AttemptError> {
         let headers = response.headers().clone();
-        let patience = self.upstream.clock.now() + ERROR_BODY_WAIT;
-        let read = self.some_of(response);
-        let body = self
-            .within(deadline.min(patience), TransportFault::FirstContentLimit, read)
-            .await??;
+        let body = self.within(deadline, cut, self.some_of(response)).await??;
         Ok(self.classified(None, &headers, &body))
     }
 

@@ -17,13 +17,7 @@ pub(crate) fn check(recording: &Recording, seed: u64) -> Result<(), String> {
     if !recording.response.is_stream() {
         return whole(recording, &body, seed);
     }
-    let mut cuts = vec![("whole".to_owned(), vec![&body[..]])];
-    cuts.push(("byte by byte".to_owned(), body.chunks(1).collect()));
-    for round in 0..ROUNDS {
-        let mut random = fastrand::Rng::with_seed(seed.wrapping_add(round));
-        cuts.push((format!("random cuts, round {round}"), cut(&body, &mut random)));
-    }
-    for (way, reads) in cuts {
+    for (way, reads) in cuts(&body, seed) {
         let replay = Replay::of(&reads, recording.response.then).and_then(|replay| {
             replay.check_bytes(&body)?;
             compare(&recording.normalized, &replay.normalized())
@@ -31,6 +25,17 @@ pub(crate) fn check(recording: &Recording, seed: u64) -> Result<(), String> {
         replay.map_err(|difference| format!("{way}: {difference}"))?;
     }
     Ok(())
+}
+
+/// The body in every kind of cut.
+pub(crate) fn cuts(body: &[u8], seed: u64) -> Vec<(String, Vec<&[u8]>)> {
+    let mut cuts = vec![("whole".to_owned(), vec![body])];
+    cuts.push(("byte by byte".to_owned(), body.chunks(1).collect()));
+    for round in 0..ROUNDS {
+        let mut random = fastrand::Rng::with_seed(seed.wrapping_add(round));
+        cuts.push((format!("random cuts, round {round}"), cut(body, &mut random)));
+    }
+    cuts
 }
 
 fn reads_the_request(body: &Value) -> Result<(), String> {

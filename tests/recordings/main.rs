@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 mod chat;
+mod errors;
 mod normalized;
 mod recording;
 mod replay;
@@ -23,7 +24,6 @@ enum Missing {
     Anthropic,
     Gemini,
     Responses,
-    ErrorClassification,
 }
 
 impl Missing {
@@ -32,7 +32,6 @@ impl Missing {
             Self::Anthropic => "anthropic",
             Self::Gemini => "gemini",
             Self::Responses => "responses",
-            Self::ErrorClassification => "error classification",
         }
     }
 }
@@ -103,16 +102,27 @@ fn main() -> io::Result<ExitCode> {
 }
 
 fn check(file: &Path, seed: u64) -> Outcome {
-    let folder = file.parent().and_then(Path::file_name).and_then(|name| name.to_str());
-    match folder {
-        Some("openai-chat") => match Recording::read(file).and_then(|recording| chat::check(&recording, seed)) {
-            Ok(()) => Outcome::Passed,
-            Err(difference) => Outcome::Failed(difference),
-        },
-        Some("anthropic") => Outcome::Skipped(Missing::Anthropic),
-        Some("gemini") => Outcome::Skipped(Missing::Gemini),
-        Some("openai-responses") => Outcome::Skipped(Missing::Responses),
-        Some("errors") => Outcome::Skipped(Missing::ErrorClassification),
-        Some(_) | None => Outcome::Failed("no reader for this folder".to_owned()),
+    let recording = match Recording::read(file) {
+        Ok(recording) => recording,
+        Err(error) => return Outcome::Failed(error),
+    };
+    let missing = match &*recording.api {
+        "openai-chat" => None,
+        "anthropic" => Some(Missing::Anthropic),
+        "gemini" => Some(Missing::Gemini),
+        "openai-responses" => Some(Missing::Responses),
+        api => return Outcome::Failed(format!("no reader for {api}")),
+    };
+    if let Some(missing) = missing {
+        return Outcome::Skipped(missing);
+    }
+    let folder = file.parent().and_then(Path::file_name);
+    let checked = match folder.is_some_and(|folder| folder == "errors") {
+        true => errors::check(&recording, seed),
+        false => chat::check(&recording, seed),
+    };
+    match checked {
+        Ok(()) => Outcome::Passed,
+        Err(difference) => Outcome::Failed(difference),
     }
 }

@@ -1,15 +1,20 @@
 //! The files: one exchange each.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use understudy_messages::failure::Reason;
 
 /// One exchange and what an independent reader made of it.
 #[derive(Deserialize)]
 pub(crate) struct Recording {
+    pub(crate) api: String,
+    /// Why a recorded error is one; nothing where that is open.
+    pub(crate) reason: Option<Reason>,
     pub(crate) request: Request,
     pub(crate) response: Response,
     #[serde(default)]
@@ -19,6 +24,7 @@ pub(crate) struct Recording {
 /// What was asked.
 #[derive(Deserialize)]
 pub(crate) struct Request {
+    pub(crate) host: Option<String>,
     #[serde(default)]
     pub(crate) body: Value,
 }
@@ -26,6 +32,9 @@ pub(crate) struct Request {
 /// What came back: one body, as a whole or in pieces.
 #[derive(Deserialize)]
 pub(crate) struct Response {
+    pub(crate) status: u16,
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
     body: Option<String>,
     sse: Option<Vec<String>>,
     chunks: Option<Vec<String>>,
@@ -54,7 +63,15 @@ impl Recording {
 impl Response {
     /// Whether the body is a stream of events.
     pub(crate) fn is_stream(&self) -> bool {
-        self.sse.is_some()
+        let named = self
+            .header("content-type")
+            .is_some_and(|kind| kind.starts_with("text/event-stream"));
+        named || self.sse.is_some()
+    }
+
+    /// The value of a header; the name in lower case.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.headers.get(name).map(String::as_str)
     }
 
     /// The whole body.

@@ -2,6 +2,8 @@
 
 use bytes::Bytes;
 use serde_json::{Map, Value};
+use understudy_messages::failure::{ProviderWords, Reason};
+use understudy_providers::classify::{StreamError, classify_stream_error};
 use understudy_providers::openai::chat::answer::{Answer, Assembly};
 use understudy_providers::openai::chat::chunk;
 use understudy_providers::sse::{Frame, SseDecoder};
@@ -16,6 +18,7 @@ pub(crate) struct Replay {
     comments: usize,
     choices: Choices,
     end: &'static str,
+    failure: Option<StreamFailure>,
     /// All frames.
     raw: Vec<u8>,
     /// What a client would have been sent.
@@ -61,6 +64,23 @@ impl Replay {
         Ok(())
     }
 
+    /// Why the stream is no answer; nothing when it is one.
+    pub(crate) fn reason(&self, provider: &str) -> Option<Reason> {
+        let failure = self.failure?;
+        let error = self.answer.error.clone().unwrap_or_default();
+        let told = || {
+            classify_stream_error(&StreamError {
+                provider,
+                status: error.status,
+                code: error.code.as_deref(),
+                kind: error.kind.as_deref(),
+                message: error.message.as_ref().map(ProviderWords::reveal),
+                secret: None,
+            })
+        };
+        Some(failure.observed().unwrap_or_else(told).reason)
+    }
+
     /// What was read, in the words of the recordings.
     pub(crate) fn normalized(&self) -> Map<String, Value> {
         let mut map = normalized(&self.answer, self.end);
@@ -87,6 +107,7 @@ impl Run {
                 comments: 0,
                 choices: Choices::default(),
                 end: "",
+                failure: None,
                 raw: Vec::new(),
                 sent: Vec::new(),
                 judged: 0,
@@ -135,6 +156,7 @@ impl Run {
             Then::Hang if self.over => self.machine.end(BodyEnd::Lost),
             Then::Hang => Err(StreamFailure::Lost),
         };
+        self.replay.failure = outcome.err();
         self.replay.end = match outcome {
             Ok(()) => "complete",
             Err(StreamFailure::Answered) => "error",

@@ -1,13 +1,13 @@
 //! Who may come in, and which headers pass in either direction.
 
 use reqwest::RequestBuilder;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use crate::stage::{Reply, Stage, lead, question, read};
+use crate::stage::{DONE, Reply, Stage, finish, lead, question, read, stream, text};
 
-async fn answering(configuration: &str) -> Stage {
-    let headers = json!({
-        "content-type": "application/json",
+fn headers(content_type: &str) -> Value {
+    json!({
+        "content-type": content_type,
         "x-request-id": "upstream-7",
         "openai-processing-ms": "12",
         "x-ratelimit-remaining-requests": "3",
@@ -15,7 +15,11 @@ async fn answering(configuration: &str) -> Stage {
         "server": "somebody",
         "x-internal-route": "rack-9",
         "x-should-retry": "true",
-    });
+    })
+}
+
+async fn answering(configuration: &str) -> Stage {
+    let headers = headers("application/json");
     let body = json!({ "choices": [{ "index": 0, "finish_reason": "stop", "message": { "content": "yes" } }] });
     let call = json!({ "headers": headers, "body": body });
     Stage::set_with(json!({ "a/m": { "calls": [call] } }), configuration).await
@@ -113,8 +117,16 @@ async fn the_provider_gets_its_own_credential_and_only_listed_headers() {
 
 #[tokio::test]
 async fn the_client_gets_only_listed_headers_and_our_own() {
-    let stage = answering("").await;
-    let reply = asked(&stage, |request| request.header("x-session-id", "s1")).await;
+    let whole = answering("").await;
+    passed(&asked(&whole, |request| request.header("x-session-id", "s1")).await);
+    let mut call = stream([&*text("hello"), &finish(), DONE], "close");
+    call["headers"] = headers("text/event-stream");
+    let streaming = Stage::set(json!({ "a/m": { "calls": [call] } })).await;
+    let in_session = |request: RequestBuilder| request.header("x-session-id", "s1");
+    passed(&streaming.ask_as(&question(true), in_session).await);
+}
+
+fn passed(reply: &Reply) {
     let names: Vec<&str> = reply.headers.keys().map(|name| name.as_str()).collect();
     for stays in ["set-cookie", "server", "x-internal-route", "x-should-retry"] {
         assert!(!names.contains(&stays), "{stays} in {names:?}");

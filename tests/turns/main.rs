@@ -3,6 +3,7 @@
 mod backpressure;
 mod broken_streams;
 mod cancel;
+mod crowd;
 mod deadlines;
 mod ends;
 mod exhaustion;
@@ -14,3 +15,4 @@ mod secrets;
 mod sessions;
 mod stage;
 mod surface;
+mod usage;

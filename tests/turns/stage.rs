@@ -48,6 +48,15 @@ impl Stage {
 
     /// Plays `plan` with these further lines of configuration.
     pub async fn set_with(plan: Value, configuration: &str) -> Self {
+        Self::set_as(plan, "", configuration).await
+    }
+
+    /// Plays `plan` with these further settings of every provider.
+    pub async fn set_providers(plan: Value, settings: &str) -> Self {
+        Self::set_as(plan, settings, "").await
+    }
+
+    async fn set_as(plan: Value, settings: &str, configuration: &str) -> Self {
         let targets: Vec<String> = plan.as_object().expect("scripts by target").keys().cloned().collect();
         let clock = Clock::movable();
         let options = SimOptions {
@@ -56,7 +65,10 @@ impl Stage {
         };
         let plan = serde_json::from_value(plan).expect("a plan");
         let simulator = Simulator::start(plan, options).await.expect("a simulator");
-        let providers: String = targets.iter().map(|name| provider(&simulator, name)).collect();
+        let providers: String = targets
+            .iter()
+            .map(|name| provider(&simulator, name, settings))
+            .collect();
         let chain = targets.join(", ");
         let yaml = format!("providers:\n{providers}models:\n  main: {{ chain: [{chain}] }}\n{configuration}");
         let app = AppOptions {
@@ -196,10 +208,11 @@ impl Told {
     }
 }
 
-fn provider(simulator: &Simulator, target: &str) -> String {
+fn provider(simulator: &Simulator, target: &str, settings: &str) -> String {
     let target = ModelRef::parse(target).expect("provider/model");
     let (name, model, url) = (&target.provider, &target.model, simulator.base_url_of(&target));
-    format!("  {name}: {{ api: openai-chat, base_url: \"{url}\", api_key: canary-key-of-{name}, models: [{model}] }}\n")
+    let key = format!("canary-key-of-{name}");
+    format!("  {name}: {{ api: openai-chat, base_url: \"{url}\", api_key: {key}, models: [{model}], {settings} }}\n")
 }
 
 /// Reads a response to its end.

@@ -28,7 +28,7 @@ const ENDING_GRACE: Duration = Duration::from_secs(5);
 pub(super) struct Conductor {
     turn: Arc<TurnContext>,
     cast: Cast,
-    context: ProviderContext,
+    context: Arc<ProviderContext>,
     here: Here,
     tried: Vec<Tried>,
     attempts: Vec<AttemptRecord>,
@@ -49,7 +49,7 @@ enum Next {
 }
 
 impl Conductor {
-    pub(super) fn new(perform: Perform, context: ProviderContext) -> Self {
+    pub(super) fn new(perform: Perform, context: Arc<ProviderContext>) -> Self {
         Self {
             turn: perform.turn,
             cast: perform.cast,

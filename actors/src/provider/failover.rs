@@ -105,7 +105,19 @@ pub fn next_step(failure: &Failure, situation: &Situation<'_>) -> Step {
             (Some(Nuance::LongWindow | Nuance::RequestSizeCeiling) | None, _) => SURFACE,
         },
         Reason::ContextOverflow | Reason::TlsCertificate => onward,
-        _ => same_candidate(failure, situation).unwrap_or(onward),
+        Reason::Auth
+        | Reason::AuthPermanent
+        | Reason::RateLimit
+        | Reason::Overloaded
+        | Reason::Billing
+        | Reason::ServerError
+        | Reason::Timeout
+        | Reason::ModelNotFound
+        | Reason::SessionExpired
+        | Reason::EmptyResponse
+        | Reason::NoErrorDetails
+        | Reason::Unclassified
+        | Reason::Unknown => same_candidate(failure, situation).unwrap_or(onward),
     }
 }
 
@@ -141,21 +153,31 @@ fn same_again(failure: &Failure, situation: &Situation<'_>) -> Option<Duration> 
     if !situation.same_again || situation.retries >= allowed || limit || long {
         return None;
     }
-    match (failure.reason, situation.successor, retry.max_per_target) {
-        (Reason::RateLimit, Some(_), _) => failure.retry_after.filter(|wait| *wait <= retry.short_wait),
-        (Reason::RateLimit, None, _) => Some(backoff(failure, situation)),
-        (Reason::ServerError, Some(_), None) => Some(SHORT_BACKOFF.max(failure.retry_after.unwrap_or_default())),
-        (Reason::Timeout, Some(_), None) => match failure.cut {
-            Cut::LostBeforeFirstByte => Some(Duration::ZERO),
-            Cut::Lost => Some(SHORT_BACKOFF),
-            _ => None,
-        },
-        (Reason::ServerError | Reason::Overloaded | Reason::EmptyResponse | Reason::Timeout, _, _)
-            if situation.successor.is_none() || retry.max_per_target.is_some() =>
+    let alone = situation.successor.is_none();
+    match failure.reason {
+        Reason::RateLimit if alone => Some(backoff(failure, situation)),
+        Reason::RateLimit => failure.retry_after.filter(|wait| *wait <= retry.short_wait),
+        Reason::ServerError | Reason::Timeout | Reason::Overloaded | Reason::EmptyResponse
+            if alone || retry.max_per_target.is_some() =>
         {
             Some(backoff(failure, situation))
         }
-        _ => None,
+        Reason::ServerError => Some(SHORT_BACKOFF.max(failure.retry_after.unwrap_or_default())),
+        Reason::Timeout if failure.cut == Cut::LostBeforeFirstByte => Some(Duration::ZERO),
+        Reason::Timeout => (failure.cut == Cut::Lost).then_some(SHORT_BACKOFF),
+        Reason::Overloaded
+        | Reason::EmptyResponse
+        | Reason::Auth
+        | Reason::AuthPermanent
+        | Reason::Billing
+        | Reason::Format
+        | Reason::ContextOverflow
+        | Reason::TlsCertificate
+        | Reason::ModelNotFound
+        | Reason::SessionExpired
+        | Reason::NoErrorDetails
+        | Reason::Unclassified
+        | Reason::Unknown => None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, ResponseFuture};
@@ -54,7 +55,7 @@ struct Record {
 pub struct SessionShardActor {
     sessions: HashMap<SessionKey, Record>,
     settings: SessionShardSettings,
-    context: SessionContext,
+    context: Arc<SessionContext>,
     _end: EndOfLife,
 }
 
@@ -64,7 +65,7 @@ impl SessionShardActor {
         Self {
             sessions: HashMap::new(),
             settings,
-            context,
+            context: Arc::new(context),
             _end: end,
         }
     }

@@ -1,12 +1,13 @@
 //! The main path of one turn: wait for its place, admit, cast, perform, end.
 
+mod closing;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use understudy_messages::client::ClientFrame;
 use understudy_messages::clock::Instant;
-use understudy_messages::events::{Event, TerminalFailure, TerminalKind, TurnEnded};
 use understudy_messages::failure::{CancelCause, Reason};
 use understudy_messages::ids::ModelRef;
 use understudy_messages::ports::SessionPort;
@@ -14,12 +15,13 @@ use understudy_messages::provider::Perform;
 use understudy_messages::registry::AdmitError;
 use understudy_messages::session::RunTurn;
 use understudy_messages::settings::AgentSettings;
-use understudy_messages::terminal::{Source, TurnFailure};
+use understudy_messages::terminal::TurnFailure;
 use understudy_messages::turn::{Candidate, Cast, Performance, SideEffects, TurnContext, TurnOutcome};
 
+pub(super) use self::closing::Closing;
 use super::SessionContext;
 use crate::registry::{CastError, GATE_WAIT, Held};
-use crate::telemetry::{QueueCause, ServedBy, TurnResult};
+use crate::telemetry::{QueueCause, TurnResult};
 
 /// How long a conductor may take to end a turn that has been cancelled, before it counts as lost: longer than it waits
 /// for a client that does not read.
@@ -30,7 +32,7 @@ pub(super) struct Turn {
     run: RunTurn,
     session: SessionPort,
     place: Arc<Semaphore>,
-    context: SessionContext,
+    context: Arc<SessionContext>,
 }
 
 /// A turn that ended before anybody could be asked.
@@ -42,7 +44,7 @@ enum Refusal {
 }
 
 impl Turn {
-    pub(super) fn new(run: RunTurn, session: SessionPort, place: Arc<Semaphore>, context: SessionContext) -> Self {
+    pub(super) fn new(run: RunTurn, session: SessionPort, place: Arc<Semaphore>, context: Arc<SessionContext>) -> Self {
         Self {
             run,
             session,
@@ -51,29 +53,34 @@ impl Turn {
         }
     }
 
+    /// What is published should the turn's task be lost.
+    pub(super) fn closing(&self) -> Closing {
+        Closing::new(self.run.request.clone(), self.run.received, self.context.clone())
+    }
+
     /// Runs the turn and tells who answered. Exactly one ending goes to the client.
     pub(super) async fn play(self) -> Option<ModelRef> {
-        let telemetry = self.context.telemetry.clone();
-        let in_flight = telemetry.turns().agent(self.run.request.agent.as_ref()).enter();
+        let closing = self.closing();
+        let in_flight = closing.enter();
         let (place, held, waited) = match self.enter().await {
             Ok(entered) => entered,
             Err(refusal) => {
-                self.refuse(refusal).await;
+                closing.refused(refusal.result());
+                self.tell(refusal.failure()).await;
                 return None;
             }
         };
-        let performance = match self.cast(&held) {
-            Ok((agent, cast)) => {
-                let turn = Arc::new(self.turn_context(&held, agent));
-                let performance = self.perform(&turn, cast).await;
-                self.end(&turn.agent, &held, &performance, waited);
-                performance
-            }
+        let (agent, cast) = match self.cast(&held) {
+            Ok(cast) => cast,
             Err(error) => {
-                self.refuse(Refusal::Cast(error)).await;
+                closing.uncast(held.generation());
+                self.tell(Refusal::Cast(error).failure()).await;
                 return None;
             }
         };
+        let turn = Arc::new(self.turn_context(&held, agent));
+        let performance = self.perform(&turn, cast).await;
+        closing.ended(&turn.agent.name, held.generation().id, &performance, waited);
         drop((place, in_flight));
         performance.served_by.map(|(_, model)| model)
     }
@@ -226,82 +233,16 @@ impl Turn {
         let told = self.run.client.send(ClientFrame::Failed(failure));
         let _left_or_too_slow = self.context.clock.timeout_at(grace, told).await;
     }
-
-    async fn refuse(&self, refusal: Refusal) {
-        let result = match refusal {
-            Refusal::Cancelled(_) => TurnResult::Cancelled,
-            Refusal::SessionBusy | Refusal::Admission(_) | Refusal::Cast(_) => TurnResult::Rejected,
-        };
-        let telemetry = &self.context.telemetry;
-        telemetry
-            .turns()
-            .agent(self.run.request.agent.as_ref())
-            .ended(result, ServedBy::None);
-        let duration = self.context.clock.now().duration_since(self.run.received);
-        telemetry.turns().ended(result, ServedBy::None, duration, 0);
-        tracing::debug!(turn = %self.run.request.id, result = result.as_label(), "turn refused");
-        self.tell(refusal.failure()).await;
-    }
-
-    fn end(&self, agent: &AgentSettings, held: &Held, performance: &Performance, waited: Duration) {
-        let duration = self.context.clock.now().duration_since(self.run.received);
-        let result = TurnResult::from(&performance.outcome);
-        let served_by = ServedBy::from_place(performance.served_by.as_ref().map(|(place, _)| *place));
-        let turns = self.context.telemetry.turns();
-        turns.agent(Some(&agent.name)).ended(result, served_by);
-        turns.ended(result, served_by, duration, performance.attempts.len());
-        self.terminal(agent, performance);
-        turns.overhead(duration.saturating_sub(performance.upstream + waited));
-        self.context.tap.publish(|| {
-            Event::TurnEnded(TurnEnded {
-                turn: self.run.request.id,
-                request: self.run.request.request_id.clone(),
-                session: self.run.request.session.clone(),
-                agent: agent.name.clone(),
-                generation: held.generation().id,
-                outcome: performance.outcome,
-                served_by: performance.served_by.as_ref().map(|(_, model)| model.clone()),
-                attempts: performance.attempts.clone(),
-                usage: performance.usage,
-                duration,
-            })
-        });
-        tracing::debug!(turn = %self.run.request.id, result = result.as_label(), attempts = performance.attempts.len(), "turn ended");
-    }
-}
-
-impl Turn {
-    /// A turn that failed before a byte of an answer is told of as such, whatever the path that led there.
-    fn terminal(&self, agent: &AgentSettings, performance: &Performance) {
-        let (
-            TurnOutcome::Failed {
-                after_content: false, ..
-            },
-            Some(failure),
-        ) = (performance.outcome, &performance.failure)
-        else {
-            return;
-        };
-        let kind = match failure.source {
-            Source::Chain => TerminalKind::AllModelsFailed,
-            Source::Cancelled(_) | Source::Gateway => TerminalKind::RunFailedBeforeReply,
-        };
-        self.context.telemetry.terminal(kind, failure.cause);
-        tracing::warn!(turn = %self.run.request.id, kind = kind.as_label(), reason = failure.reason_label(), attempts = performance.attempts.len(), "terminal failure");
-        self.context.tap.publish(|| {
-            Event::TerminalFailure(TerminalFailure {
-                turn: self.run.request.id,
-                agent: agent.name.clone(),
-                kind,
-                reason: failure.cause,
-                final_message: failure.sentence.clone(),
-                attempts: performance.attempts.clone(),
-            })
-        });
-    }
 }
 
 impl Refusal {
+    fn result(&self) -> TurnResult {
+        match self {
+            Self::Cancelled(_) => TurnResult::Cancelled,
+            Self::SessionBusy | Self::Admission(_) | Self::Cast(_) => TurnResult::Rejected,
+        }
+    }
+
     fn failure(&self) -> TurnFailure {
         let ours = TurnFailure::ours;
         match self {

@@ -5,6 +5,9 @@ use std::io::{self, ErrorKind};
 
 use crate::classify::TransportFault;
 
+#[cfg(test)]
+mod tests;
+
 /// What `error` means; `lost` is what a broken connection means at this point.
 pub(super) fn fault(error: &reqwest::Error, lost: TransportFault) -> TransportFault {
     if !error.is_connect() {
@@ -25,13 +28,18 @@ fn of_cause(cause: &(dyn Error + 'static)) -> Option<TransportFault> {
         return Some(of_tls(tls));
     }
     let error = cause.downcast_ref::<io::Error>()?;
-    if let Some(tls) = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
-        return Some(of_tls(tls));
-    }
+    // the chain of sources leaves out what an I/O error wraps: TLS comes wrapped twice
+    let wrapped = error.get_ref().and_then(|wrapped| of_cause(wrapped));
+    wrapped.or_else(|| of_kind(error))
+}
+
+fn of_kind(error: &io::Error) -> Option<TransportFault> {
     match error.kind() {
         ErrorKind::ConnectionRefused => Some(TransportFault::Refused),
         ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Some(TransportFault::Unreachable),
         ErrorKind::TimedOut => Some(TransportFault::ConnectTimeout),
+        // TCP has connected by then
+        ErrorKind::ConnectionReset | ErrorKind::UnexpectedEof => Some(TransportFault::TlsHandshake),
         _ if error.to_string().contains("lookup address") => Some(TransportFault::NameNotFound),
         _ => None,
     }

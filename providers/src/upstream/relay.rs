@@ -16,9 +16,9 @@ use understudy_messages::provider::{Answered, AttemptError};
 
 use super::{Exchange, passing};
 use crate::classify::{StreamError, TransportFault, classify_stream_error, transport};
-use crate::openai::chat::chunk::{self, ChunkRead};
+use crate::openai::chat::chunk::{self, ChunkRead, Numbering};
 use crate::sse::{Frame, SseDecoder};
-use crate::stream::{BodyEnd, Delta, Signal, StreamFailure, StreamMachine, Verdict};
+use crate::stream::{BodyEnd, Choices, Delta, Signal, StreamFailure, StreamMachine, Verdict};
 use crate::wire_error::WireError;
 
 /// How long a stream may stay open once its answer is whole: usage may still come, and the closing frame.
@@ -30,6 +30,7 @@ pub(super) struct Relay<'a> {
     headers: Vec<(Bytes, Bytes)>,
     decoder: SseDecoder,
     machine: StreamMachine,
+    numbering: Numbering,
     held: Vec<Bytes>,
     deadline: Instant,
     first_content: Option<Duration>,
@@ -48,6 +49,7 @@ impl<'a> Relay<'a> {
             headers: passing(response.headers()),
             decoder: SseDecoder::default(),
             machine: StreamMachine::default(),
+            numbering: Numbering::default(),
             held: Vec::new(),
             first_content: None,
             last: None,
@@ -105,25 +107,34 @@ impl<'a> Relay<'a> {
 
     /// Judges one frame and does as judged; `true` when the answer is whole.
     async fn frame(&mut self, frame: Frame) -> Result<bool, AttemptError> {
-        let ChunkRead { signal, error } = chunk::scan(&frame);
-        let verdict = self.machine.frame(signal, frame.raw.len());
+        let (ChunkRead { signal, error }, raw) = chunk::scan_numbered(&frame, &mut self.numbering);
+        let verdict = self.machine.frame(signal, raw.len());
         if let Signal::Delta(delta) = signal
             && carries(&delta)
         {
             self.moved();
         }
         match verdict {
-            Verdict::Hold => self.held.push(frame.raw),
-            Verdict::Release => self.release(frame.raw).await?,
-            Verdict::Forward => self.forward(frame.raw).await?,
+            Verdict::Hold | Verdict::Forward if self.is_for_us_alone(signal) => {}
+            Verdict::Hold => self.held.push(raw),
+            Verdict::Release => self.release(raw).await?,
+            Verdict::Forward => self.forward(raw).await?,
             Verdict::Drop => {}
             Verdict::Finished => {
-                self.last = Some(frame.raw);
+                self.last = Some(raw);
                 return Ok(true);
             }
             Verdict::Failed(failure) => return Err(self.stream_failed(failure, error)),
         }
         Ok(false)
+    }
+
+    /// Whether the frame is the report of tokens that the client did not ask for.
+    fn is_for_us_alone(&self, signal: Signal) -> bool {
+        let Signal::Delta(delta) = signal else {
+            return false;
+        };
+        self.exchange.asks_usage() && delta.usage.is_some() && delta.choices == Choices::default()
     }
 
     /// Something that counts has arrived: the idle clock starts anew; a whole answer has only its tail to wait for.

@@ -11,7 +11,7 @@ use understudy_messages::provider::{Answered, AttemptError};
 use super::fault::fault;
 use super::{Exchange, failed, passing};
 use crate::classify::{TransportFault, transport};
-use crate::openai::chat::answer::{self, Answer, AnswerError};
+use crate::openai::chat::answer::{self, Answer};
 
 /// The largest answer that is held.
 const LARGEST: usize = 32 << 20;
@@ -21,7 +21,7 @@ impl Exchange<'_> {
         let headers = response.headers().clone();
         let reading = self.read(response);
         let body = self.within(deadline, TransportFault::WholeLimit, reading).await??;
-        let answer = answer::read(&body).map_err(|error| failed(not_an_answer(error)))?;
+        let answer = answer::read(&body).map_err(|error| failed(error.observed()))?;
         if answer.error.is_some() {
             return Err(failed(self.classified(None, &headers, &body)));
         }
@@ -65,13 +65,4 @@ fn progress(answer: &Answer) -> Progress {
         true => Progress::Content,
         false => Progress::ToolCall,
     }
-}
-
-fn not_an_answer(error: AnswerError) -> Failure {
-    let reason = match error {
-        AnswerError::NoBody => Reason::EmptyResponse,
-        AnswerError::Truncated => Reason::Timeout,
-        AnswerError::NotJson { .. } | AnswerError::NotAnAnswer => Reason::Unclassified,
-    };
-    Failure::observed(reason, Cut::CleanEnd)
 }

@@ -1,6 +1,7 @@
 //! A whole chat answer, put together from a stream or read from one JSON body.
 
 use understudy_messages::answer::{Finish, Usage};
+use understudy_messages::failure::{Cut, Failure, Reason};
 
 use super::chunk::keep;
 use super::event::tool_call::{Arguments, ToolCallPiece};
@@ -76,6 +77,18 @@ pub enum AnswerError {
     NotAnAnswer,
 }
 
+impl AnswerError {
+    /// The failure that it is.
+    pub fn observed(self) -> Failure {
+        let reason = match self {
+            Self::NoBody => Reason::EmptyResponse,
+            Self::Truncated => Reason::Timeout,
+            Self::NotJson { .. } | Self::NotAnAnswer => Reason::Unclassified,
+        };
+        Failure::observed(reason, Cut::CleanEnd)
+    }
+}
+
 /// Reads a body that is one JSON answer.
 ///
 /// # Errors
@@ -127,12 +140,13 @@ impl Assembly {
                 self.answer.finish = finish.filter(|_| choice == 0).or(self.answer.finish);
             }
             Event::Text { choice, part, text } => self.text(choice, part, text),
-            Event::ToolCall { choice, piece } => {
+            Event::ToolCall { choice, piece } if piece.says_something() => {
                 self.answer.says_something = true;
                 if choice == 0 {
                     self.tool_call(&piece);
                 }
             }
+            Event::ToolCall { .. } => {}
             Event::Usage(usage) => self.answer.usage = Some(usage),
             Event::Error(error) => keep(&mut self.answer.error, error),
         }

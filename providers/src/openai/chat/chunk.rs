@@ -2,14 +2,20 @@
 //!
 //! [`scan`] is for the path on which bytes pass through: it allocates for an error only. [`decode`] also keeps the text.
 
+use bytes::Bytes;
 use understudy_messages::answer::Finish;
 
 use super::answer::Assembly;
+use super::event::tool_call::Gap;
 use super::event::{Event, Part, walk};
+use crate::splice::{Edit, splice};
 use crate::sse::Frame;
 use crate::stream::{Delta, Signal};
 use crate::wire_error::WireError;
 
+pub(crate) use self::numbering::Numbering;
+
+mod numbering;
 #[cfg(test)]
 mod tests;
 
@@ -25,6 +31,51 @@ pub struct ChunkRead {
 /// Reads a frame as far as the course of the stream depends on it.
 pub fn scan(frame: &Frame) -> ChunkRead {
     read(frame, |_| {})
+}
+
+/// Reads a frame as [`scan`] does, and gives its bytes for the client: an index is put into every piece of a tool call
+/// that came without one. A frame that needs none is not copied; a malformed frame counts for nothing.
+pub(crate) fn scan_numbered(frame: &Frame, numbering: &mut Numbering) -> (ChunkRead, Bytes) {
+    let (opened, mut gaps) = (numbering.opened(), Vec::new());
+    let read = read(frame, |event| {
+        if let Event::ToolCall { choice, piece } = event
+            && (piece.index.is_some() || piece.gap.is_some())
+        {
+            let index = numbering.index_of(choice, &piece);
+            gaps.extend(piece.gap.zip(index));
+        }
+    });
+    if read.signal == Signal::Malformed {
+        numbering.close_after(opened);
+        gaps.clear();
+    }
+    let raw = fill(frame, &gaps);
+    (read, raw)
+}
+
+/// The frame's bytes with these indexes in their places.
+fn fill(frame: &Frame, gaps: &[(Gap, u64)]) -> Bytes {
+    if gaps.is_empty() {
+        return frame.raw.clone();
+    }
+    let blank = frame
+        .data
+        .as_deref()
+        .map_or(0, |data| data.len() - data.trim_ascii_start().len());
+    let filled = gaps.iter().filter_map(|(gap, index)| {
+        let (before, after) = gap.around;
+        let start = frame.place_in_raw(blank + gap.span.start)?;
+        Some((start..start + gap.span.len(), format!("{before}{index}{after}")))
+    });
+    let filled: Vec<_> = filled.collect();
+    let edits: Vec<_> = filled
+        .iter()
+        .map(|(span, text)| Edit {
+            span: span.clone(),
+            text: text.as_bytes(),
+        })
+        .collect();
+    splice(&frame.raw, &edits)
 }
 
 /// Reads a frame and adds what it says to `answer`. A malformed frame adds nothing.
@@ -105,7 +156,7 @@ impl Delta {
                 part: Part::Content | Part::Refusal,
                 ..
             } => self.content = true,
-            Event::ToolCall { .. } => self.tool_call = true,
+            Event::ToolCall { piece, .. } => self.tool_call |= piece.says_something(),
             Event::Usage(usage) => self.usage = Some(*usage),
             Event::Error(_) => self.error = true,
         }

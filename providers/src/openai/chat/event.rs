@@ -19,7 +19,7 @@ pub(crate) enum Event<'a> {
     Choice { choice: u64, finish: Option<Finish> },
     /// A piece of text; [`JsonStr::EMPTY`] for something that is not text: encrypted reasoning, another medium.
     Text { choice: u64, part: Part, text: JsonStr<'a> },
-    /// A tool call or a piece of one.
+    /// A tool call or a piece of one, even one that says nothing.
     ToolCall { choice: u64, piece: ToolCallPiece<'a> },
     /// A report of tokens.
     Usage(Usage),
@@ -78,7 +78,10 @@ fn choice<'a>(cursor: &mut Cursor<'a>, sink: &mut impl FnMut(Event<'a>)) -> Resu
     cursor.object(|cursor, key| {
         match &*key.decode() {
             "index" => choice = cursor.count()?,
-            "delta" | "message" if cursor.kind()? == Kind::Object => said = Some(cursor.value()?),
+            "delta" | "message" if cursor.kind()? == Kind::Object => {
+                said = Some(cursor.position());
+                cursor.skip()?;
+            }
             "finish_reason" => ended = cursor.text()?,
             "usage" => usage(cursor, sink)?,
             "error" => {
@@ -94,7 +97,7 @@ fn choice<'a>(cursor: &mut Cursor<'a>, sink: &mut impl FnMut(Event<'a>)) -> Resu
     }
     let finish = ended.as_deref().and_then(finish);
     sink(Event::Choice { choice, finish });
-    said.map_or(Ok(()), |said| message(said, choice, sink))
+    said.map_or(Ok(()), |said| message(cursor.back_at(said), choice, sink))
 }
 
 /// The finish reason; `None` for no word, and for the one with which some providers end a failed answer.
@@ -109,9 +112,9 @@ fn finish(reason: &str) -> Option<Finish> {
     }
 }
 
-fn message<'a>(said: &'a str, choice: u64, sink: &mut impl FnMut(Event<'a>)) -> Result<(), JsonError> {
+fn message<'a>(mut said: Cursor<'a>, choice: u64, sink: &mut impl FnMut(Event<'a>)) -> Result<(), JsonError> {
     let mut reasoned = false;
-    Cursor::over(said).object(|cursor, key| {
+    said.object(|cursor, key| {
         match &*key.decode() {
             "content" => content(cursor, choice, sink)?,
             "refusal" => {

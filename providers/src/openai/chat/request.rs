@@ -12,6 +12,7 @@ use crate::splice::{Edit, splice};
 
 mod messages;
 mod scan;
+mod stream_options;
 #[cfg(test)]
 mod tests;
 
@@ -70,16 +71,18 @@ pub fn scan(body: &Bytes) -> Result<RequestFacts, RequestError> {
     if cursor.kind()? != Kind::Object {
         return Err(RequestError::NotAnObject);
     }
+    let brace = cursor.position();
     let mut draft = Draft::default();
     cursor.object(|cursor, key| draft.member(cursor, key))?;
     cursor.end()?;
-    draft.finish(body)
+    draft.finish(body, brace)
 }
 
-/// The body for an upstream that is to answer as `model`: that name in it, `fallbacks` out of it, the rest as it came.
+/// The body for an upstream that is to answer as `model`: that name in it, `fallbacks` out of it, the rest as it came;
+/// with `ask_usage` a stream ends with a report of tokens (design §6, "Usage").
 /// With nothing to change it is the same allocation. `facts` are those of `body`.
-pub fn for_model(body: &Bytes, facts: &RequestFacts, model: &str) -> Bytes {
-    let mut edits = Vec::with_capacity(2);
+pub fn for_model(body: &Bytes, facts: &RequestFacts, model: &str, ask_usage: bool) -> Bytes {
+    let mut edits = Vec::with_capacity(3);
     let quoted;
     if model != &*facts.model {
         quoted = serde_json::Value::from(model).to_string();
@@ -91,7 +94,13 @@ pub fn for_model(body: &Bytes, facts: &RequestFacts, model: &str) -> Bytes {
     if let Some(span) = facts.fallbacks_span.clone() {
         edits.push(Edit { span, text: b"" });
     }
-    edits.sort_unstable_by_key(|edit| edit.span.start);
+    if let Some(edit) = facts.usage_edit.as_ref().filter(|_| ask_usage) {
+        edits.push(Edit {
+            span: edit.span.clone(),
+            text: edit.text.as_bytes(),
+        });
+    }
+    edits.sort_unstable_by_key(|edit| (edit.span.start, edit.span.end));
     splice(body, &edits)
 }
 

@@ -193,3 +193,133 @@ proptest! {
         prop_assert_eq!(scan(&frame), decode(&frame, &mut answer));
     }
 }
+
+/// What the client gets of these frames.
+fn numbered<'a>(raw: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    let mut numbering = Numbering::default();
+    let raw = raw.into_iter().map(|raw| {
+        let bytes = scan_numbered(&frame(raw), &mut numbering).1;
+        String::from_utf8(bytes.to_vec()).expect("text")
+    });
+    raw.collect()
+}
+
+fn tool_calls(pieces: &str) -> String {
+    format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{{\"tool_calls\":[{pieces}]}}}}]}}\n\n")
+}
+
+#[test]
+fn a_frame_that_has_its_indexes_is_not_copied() {
+    for raw in [
+        tool_calls(r#"{"index":0,"id":"a","function":{"name":"f"}},{"id":"b","in\u0064ex":1}"#),
+        tool_calls(r#"null,"odd""#),
+        r#"data: {"choices":[{"delta":{"function_call":{"name":"f","arguments":"{}"}}}]}"#.to_owned() + "\n\n",
+    ] {
+        let frame = frame(&raw);
+        let (_, bytes) = scan_numbered(&frame, &mut Numbering::default());
+        assert_eq!(bytes, raw);
+        assert_eq!(bytes.as_ptr(), frame.raw.as_ptr());
+    }
+}
+
+#[test]
+fn an_index_is_put_where_it_is_missing_and_the_rest_stays() {
+    let frames = [
+        (
+            tool_calls(r#"{"id":"a","function":{"arguments":"{ \"index\":7"}}"#),
+            tool_calls(r#"{"index":0,"id":"a","function":{"arguments":"{ \"index\":7"}}"#),
+        ),
+        (tool_calls("{}"), tool_calls(r#"{"index":0}"#)),
+        (
+            tool_calls(r#" { "\u0069d" :"b" } , {"id":"c", "index" : null},{"index":9,"id":"d"},{"id":"e"}"#),
+            tool_calls(
+                r#" {"index":1, "\u0069d" :"b" } , {"id":"c", "index" : 2},{"index":9,"id":"d"},{"index":10,"id":"e"}"#,
+            ),
+        ),
+    ];
+    let (came, goes): (Vec<_>, Vec<_>) = frames.into_iter().unzip();
+    assert_eq!(numbered(came.iter().map(String::as_str)), goes);
+}
+
+#[test]
+fn a_choice_may_tell_its_index_after_its_pieces() {
+    let came = [
+        r#"{"delta":{"tool_calls":[{"id":"a"}]},"index":1}"#,
+        r#"{"index":0,"delta":{"tool_calls":[{"id":"b"}]}}"#,
+        r#"{"delta":{"tool_calls":[{"id":"c"}]},"index":1}"#,
+    ];
+    let frame = |choices: &[&str]| format!("data: {{\"choices\":[{}]}}\n\n", choices.join(","));
+    let goes = [
+        came[0].replace("{\"id", "{\"index\":0,\"id"),
+        came[1].replace("{\"id", "{\"index\":0,\"id"),
+        came[2].replace("{\"id", "{\"index\":1,\"id"),
+    ];
+    let goes: Vec<&str> = goes.iter().map(String::as_str).collect();
+    assert_eq!(numbered([&*frame(&came)]), [frame(&goes)]);
+}
+
+#[test]
+fn indexes_find_their_place_in_a_frame_of_any_shape() {
+    let came = "\u{feff}: hello\r\nevent: x\r\ndata:\t {\"choices\":[{\"delta\":{\"tool_calls\":[{\r\nid: 7\r\n\
+        data:\"id\":\"a\"},\r\ndata: {\r\ndata: \"id\":\r\ndata: \"b\",\"index\":\"1\"}]}}]}\r\n\r\n";
+    let goes = came
+        .replace("[{\r\nid", "[{\"index\":0,\r\nid")
+        .replace("\"index\":\"1\"", "\"index\":1");
+    assert_eq!(numbered([came]), [goes]);
+}
+
+#[test]
+fn a_malformed_frame_opens_no_call() {
+    let broken = tool_calls(r#"{"id":"a"},{"id""#);
+    let whole = tool_calls(r#"{"id":"b"}"#);
+    assert_eq!(numbered([&*broken, &whole])[1], tool_calls(r#"{"index":0,"id":"b"}"#));
+}
+
+/// Pieces of tool calls as one choice sends them: an id with a name, or arguments alone; an index or none.
+fn pieces() -> impl Strategy<Value = Vec<Vec<(Option<u8>, bool, String)>>> {
+    let piece = (prop::option::of(0u8..4), any::<bool>(), "[a-z\"\\\\{}é]{0,4}");
+    prop::collection::vec(prop::collection::vec(piece, 0..4), 0..8)
+}
+
+proptest! {
+    #[test]
+    fn what_is_filled_in_changes_nothing_else_and_is_never_missing(pieces in pieces(), pretty: bool, crlf: bool) {
+        let (mut numbering, mut ids) = (Numbering::default(), 0..);
+        let (mut before, mut after) = (Assembly::with_limit(1 << 20), Assembly::with_limit(1 << 20));
+        // an index on one piece and not on another of the same call is for the reader to sort out: all or none
+        let given = pieces.iter().flatten().all(|(index, ..)| index.is_some());
+        for pieces in &pieces {
+            let pieces = pieces.iter().map(|(index, opens, text)| {
+                let mut piece = serde_json::json!({ "function": { "arguments": text } });
+                if *opens {
+                    piece["id"] = ids.next().map(|id: u32| id.to_string()).into();
+                    piece["function"]["name"] = "f".into();
+                }
+                if given {
+                    piece["index"] = (*index).into();
+                }
+                piece
+            });
+            let chunk = serde_json::json!({
+                "choices": [{ "index": 0, "delta": { "tool_calls": pieces.collect::<Vec<_>>() } }],
+            });
+            let json = if pretty { serde_json::to_string_pretty(&chunk) } else { serde_json::to_string(&chunk) };
+            let end = if crlf { "\r\n" } else { "\n" };
+            let raw = format!("data: {}{end}{end}", json.expect("prints").replace('\n', &format!("{end}data: ")));
+            let came = frame(&raw);
+            let (read, bytes) = scan_numbered(&came, &mut numbering);
+            prop_assert_eq!(&read, &scan(&came));
+            let goes = frame(std::str::from_utf8(&bytes).expect("text"));
+            prop_assert_eq!(&decode(&came, &mut before), &decode(&goes, &mut after));
+            let mut filled: serde_json::Value = serde_json::from_slice(&goes.data.expect("data")).expect("JSON");
+            for piece in filled["choices"][0]["delta"]["tool_calls"].as_array_mut().expect("a list") {
+                prop_assert!(piece["index"].is_u64());
+                if !given {
+                    piece.as_object_mut().expect("an object").remove("index");
+                }
+            }
+            prop_assert_eq!(filled, chunk);
+        }
+        prop_assert_eq!(before.finish(), after.finish());
+    }
+}

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use understudy_messages::ids::Name;
 use understudy_messages::request::{Messages, RequestFacts};
 
+use super::stream_options::StreamOptions;
 use super::{RequestError, messages};
 use crate::json::{Cursor, JsonStr, Kind};
 
@@ -15,8 +16,7 @@ use crate::json::{Cursor, JsonStr, Kind};
 pub(super) struct Draft<'a> {
     model: Option<(JsonStr<'a>, Range<usize>)>,
     stream: Option<bool>,
-    stream_options: Option<()>,
-    include_usage: Option<bool>,
+    stream_options: Option<StreamOptions>,
     n: Option<u64>,
     tools: Option<bool>,
     functions: Option<bool>,
@@ -33,14 +33,7 @@ impl<'a> Draft<'a> {
             "model" => once(&mut self.model, model(cursor)?, "model"),
             "messages" => once(&mut self.messages, messages::read(cursor)?, "messages"),
             "stream" => once(&mut self.stream, flag(cursor, "stream")?, "stream"),
-            "stream_options" => {
-                once(&mut self.stream_options, (), "stream_options")?;
-                let slot = &mut self.include_usage;
-                cursor.object(|cursor, key| match &*key.decode() {
-                    "include_usage" => once(slot, flag(cursor, "include_usage")?, "include_usage"),
-                    _ => Ok(cursor.skip()?),
-                })
-            }
+            "stream_options" => once(&mut self.stream_options, StreamOptions::read(cursor)?, "stream_options"),
             "n" => once(&mut self.n, cursor.count()?, "n"),
             "tools" => once(&mut self.tools, is_given(cursor)?, "tools"),
             "functions" => once(&mut self.functions, is_given(cursor)?, "functions"),
@@ -56,15 +49,19 @@ impl<'a> Draft<'a> {
         }
     }
 
-    pub(super) fn finish(self, body: &Bytes) -> Result<RequestFacts, RequestError> {
+    /// What was read of a body whose brace stands at `brace`.
+    pub(super) fn finish(self, body: &Bytes, brace: usize) -> Result<RequestFacts, RequestError> {
         let (model, span) = self.model.ok_or(RequestError::Missing { key: "model" })?;
         let messages = self.messages.ok_or(RequestError::Missing { key: "messages" })?;
         let (fallbacks, member) = self.fallbacks.unzip();
+        let stream = self.stream.unwrap_or(false);
+        let options = self.stream_options.unwrap_or_else(|| StreamOptions::absent(brace));
         Ok(RequestFacts {
             model: Name::from(&*model.decode()),
             model_span: span,
-            stream: self.stream.unwrap_or(false),
-            include_usage: self.include_usage.unwrap_or(false),
+            stream,
+            include_usage: options.include_usage,
+            usage_edit: options.usage_edit.filter(|_| stream),
             choices: self.n.unwrap_or(1).max(1),
             has_tools: self.tools.unwrap_or(false) || self.functions.unwrap_or(false),
             has_response_format: self.response_format.unwrap_or(false),
@@ -98,7 +95,7 @@ fn model<'a>(cursor: &mut Cursor<'a>) -> Result<(JsonStr<'a>, Range<usize>), Req
     }
 }
 
-fn flag(cursor: &mut Cursor<'_>, key: &'static str) -> Result<bool, RequestError> {
+pub(super) fn flag(cursor: &mut Cursor<'_>, key: &'static str) -> Result<bool, RequestError> {
     match cursor.value()? {
         "true" => Ok(true),
         "false" | "null" => Ok(false),

@@ -28,8 +28,12 @@ impl ChatRequest {
         &self.facts
     }
 
+    fn asking_usage(&self) -> Bytes {
+        for_model(&self.body, &self.facts, "b", true)
+    }
+
     fn with_model(&self, model: &str) -> Bytes {
-        for_model(&self.body, &self.facts, model)
+        for_model(&self.body, &self.facts, model, false)
     }
 }
 
@@ -98,6 +102,69 @@ fn fallbacks_never_go_upstream() {
     for (body, upstream) in bodies {
         assert_eq!(scan(body).expect("good").with_model("b"), upstream);
     }
+}
+
+#[test]
+fn a_stream_is_asked_for_usage_where_the_client_left_it_out() {
+    let ask = |rest: &str| scan(&format!(" {{{rest}}}")).expect("good").asking_usage();
+    let streaming = |options: &str| format!(r#""model":"b","messages":[{{}}],"stream" : true{options}"#);
+    let cases = [
+        ("", None),
+        (
+            r#","stream_options": null"#,
+            Some(r#","stream_options": {"include_usage":true}"#),
+        ),
+        (
+            r#","stream_options":false "#,
+            Some(r#","stream_options":{"include_usage":true} "#),
+        ),
+        (
+            r#","stream_options":{ }"#,
+            Some(r#","stream_options":{"include_usage":true }"#),
+        ),
+        (
+            r#","stream_options":{ "x" :{"include_usage":1} }"#,
+            Some(r#","stream_options":{"include_usage":true, "x" :{"include_usage":1} }"#),
+        ),
+        (
+            r#","stream_options":{"x":1,"include\u005fusage": null ,"y":2}"#,
+            Some(r#","stream_options":{"x":1,"include\u005fusage": true ,"y":2}"#),
+        ),
+        (
+            r#","stream_options":{"include_usage":false}"#,
+            Some(r#","stream_options":{"include_usage":true}"#),
+        ),
+    ];
+    for (came, goes) in cases {
+        let goes = match goes {
+            Some(goes) => format!(" {{{}}}", streaming(goes)),
+            None => format!(r#" {{"stream_options":{{"include_usage":true}},{}}}"#, streaming(came)),
+        };
+        assert_eq!(ask(&streaming(came)), goes);
+    }
+}
+
+#[test]
+fn what_asks_for_usage_already_or_does_not_stream_stays_as_it_is() {
+    for rest in [
+        r#""stream":true,"stream_options":{"include_usage":true}"#,
+        r#""stream":false"#,
+        r#""n":1"#,
+        // for the provider to judge
+        r#""stream":true,"stream_options":"yes""#,
+        r#""stream":true,"stream_options":true"#,
+        r#""stream":true,"stream_options":[{}]"#,
+    ] {
+        let request = scan(&format!(r#"{{"model":"b","messages":[{{}}],{rest}}}"#)).expect("good");
+        assert_eq!(request.asking_usage().as_ptr(), request.body().as_ptr(), "{rest}");
+    }
+}
+
+#[test]
+fn fallbacks_leave_and_the_question_for_usage_comes_in_one_place() {
+    let request = scan(r#"{"fallbacks":[],"model":"a","messages":[{}],"stream":true}"#).expect("good");
+    let goes = r#"{"stream_options":{"include_usage":true},"model":"b","messages":[{}],"stream":true}"#;
+    assert_eq!(request.asking_usage(), goes);
 }
 
 #[test]
@@ -248,6 +315,37 @@ proptest! {
         let upstream: Map<String, Value> =
             serde_json::from_slice(&request.with_model(&new_model)).expect("still JSON");
         prop_assert_eq!(upstream, tree);
+    }
+
+    #[test]
+    fn asking_for_usage_adds_that_member_and_nothing_else(
+        extra in prop::collection::hash_map("[o-z]{1,3}", any_json(), 0..4),
+        options in prop::option::of(prop::option::of(prop::collection::hash_map("[a-z]{1,3}", any_json(), 0..4))),
+        include_usage in prop::option::of(prop_oneof![Just(Value::Null), any::<bool>().prop_map(Value::from)]),
+        has_fallbacks: bool,
+        pretty: bool,
+    ) {
+        let mut tree: Map<String, Value> = extra.into_iter().collect();
+        tree.extend([("model".into(), "a".into()), ("stream".into(), true.into()), ("messages".into(), json!([{}]))]);
+        if has_fallbacks {
+            tree.insert("fallbacks".into(), json!(["x"]));
+        }
+        if let Some(options) = options {
+            let options = options.map(|members| {
+                let mut members: Map<String, Value> = members.into_iter().collect();
+                members.extend(include_usage.map(|wanted| ("include_usage".into(), wanted)));
+                members
+            });
+            tree.insert("stream_options".into(), options.into());
+        }
+        let body = if pretty { serde_json::to_string_pretty(&tree) } else { serde_json::to_string(&tree) };
+        let request = scan(&body.expect("prints")).expect("good");
+        let asked: Map<String, Value> = serde_json::from_slice(&request.asking_usage()).expect("still JSON");
+        tree.remove("fallbacks");
+        tree.insert("model".into(), "b".into());
+        let options = tree.entry("stream_options").or_insert(Value::Null);
+        options["include_usage"] = true.into();
+        prop_assert_eq!(asked, tree);
     }
 
     #[test]

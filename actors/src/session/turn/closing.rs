@@ -1,0 +1,150 @@
+//! What is published when a turn ends: metrics, log, events. Exactly one end event for each admitted turn, whatever the
+//! path that led there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use understudy_messages::clock::Instant;
+use understudy_messages::events::{Event, TerminalFailure, TerminalKind, TurnEnded};
+use understudy_messages::failure::Reason;
+use understudy_messages::ids::{GenerationId, ModelRef, Name};
+use understudy_messages::terminal::Source;
+use understudy_messages::turn::{Performance, TurnOutcome, TurnRequest};
+
+use crate::registry::Generation;
+use crate::session::SessionContext;
+use crate::telemetry::{InFlight, ServedBy, TurnResult};
+
+/// The one who publishes the end of a turn.
+pub(in crate::session) struct Closing {
+    request: Arc<TurnRequest>,
+    received: Instant,
+    context: Arc<SessionContext>,
+}
+
+impl Closing {
+    pub(super) fn new(request: Arc<TurnRequest>, received: Instant, context: Arc<SessionContext>) -> Self {
+        Self {
+            request,
+            received,
+            context,
+        }
+    }
+
+    /// Counts the turn as in flight until the guard drops.
+    pub(super) fn enter(&self) -> InFlight {
+        self.context
+            .telemetry
+            .turns()
+            .agent(self.request.agent.as_ref())
+            .enter()
+    }
+
+    /// The turn was refused before it was admitted: counted, and no event.
+    pub(super) fn refused(&self, result: TurnResult) {
+        self.count(self.request.agent.as_ref(), result, None, 0);
+    }
+
+    /// The turn was admitted, and nobody is there who could be asked: the names in the request stand for nothing.
+    pub(super) fn uncast(&self, generation: &Generation) {
+        self.count(self.request.agent.as_ref(), TurnResult::Rejected, None, 0);
+        let settings = generation.roster.settings();
+        let default = settings
+            .agents
+            .get(settings.default_agent)
+            .map(|agent| agent.name.clone());
+        let nobody = failed(Reason::ModelNotFound, false);
+        self.publish(&default.unwrap_or_else(|| "".into()), generation.id, &nobody);
+    }
+
+    /// The turn was performed.
+    pub(super) fn ended(&self, agent: &Name, generation: GenerationId, performance: &Performance, waited: Duration) {
+        let place = performance.served_by.as_ref().map(|(place, _)| *place);
+        let result = TurnResult::from(&performance.outcome);
+        let duration = self.count(Some(agent), result, place, performance.attempts.len());
+        let own = duration.saturating_sub(performance.upstream + waited);
+        self.context.telemetry.turns().overhead(own);
+        self.terminal(agent, performance);
+        self.publish(agent, generation, performance);
+    }
+
+    /// The turn's task panicked: the client sees its channel close, and the end is told here.
+    pub(in crate::session) fn lost(&self) -> Option<ModelRef> {
+        let agent = self.request.agent.clone().unwrap_or_else(|| "".into());
+        tracing::error!(turn = %self.request.id, "turn lost");
+        self.count(Some(&agent), TurnResult::Error, None, 0);
+        self.publish(&agent, GenerationId::default(), &failed(Reason::Unknown, false));
+        None
+    }
+
+    /// Books the end; tells how long the turn took.
+    fn count(&self, agent: Option<&Name>, result: TurnResult, place: Option<usize>, attempts: usize) -> Duration {
+        let duration = self.context.clock.now().duration_since(self.received);
+        let served_by = ServedBy::from_place(place);
+        let turns = self.context.telemetry.turns();
+        turns.agent(agent).ended(result, served_by);
+        turns.ended(result, served_by, duration, attempts);
+        tracing::debug!(turn = %self.request.id, result = result.as_label(), attempts, "turn ended");
+        duration
+    }
+
+    /// A turn that failed before a byte of an answer is told of as such.
+    fn terminal(&self, agent: &Name, performance: &Performance) {
+        let before_answer = matches!(
+            performance.outcome,
+            TurnOutcome::Failed {
+                after_content: false,
+                ..
+            }
+        );
+        let Some(failure) = performance.failure.as_ref().filter(|_| before_answer) else {
+            return;
+        };
+        let kind = match failure.source {
+            Source::Chain => TerminalKind::AllModelsFailed,
+            Source::Cancelled(_) | Source::Gateway => TerminalKind::RunFailedBeforeReply,
+        };
+        self.context.telemetry.terminal(kind, failure.cause);
+        tracing::warn!(turn = %self.request.id, kind = kind.as_label(), reason = failure.reason_label(),
+            attempts = performance.attempts.len(), "terminal failure");
+        self.context.tap.publish(|| {
+            Event::TerminalFailure(TerminalFailure {
+                turn: self.request.id,
+                agent: agent.clone(),
+                kind,
+                reason: failure.cause,
+                final_message: failure.sentence.clone(),
+                attempts: performance.attempts.clone(),
+            })
+        });
+    }
+
+    fn publish(&self, agent: &Name, generation: GenerationId, performance: &Performance) {
+        self.context.tap.publish(|| {
+            Event::TurnEnded(TurnEnded {
+                turn: self.request.id,
+                request: self.request.request_id.clone(),
+                session: self.request.session.clone(),
+                agent: agent.clone(),
+                generation,
+                outcome: performance.outcome,
+                served_by: performance.served_by.as_ref().map(|(_, model)| model.clone()),
+                attempts: performance.attempts.clone(),
+                usage: performance.usage,
+                duration: self.context.clock.now().duration_since(self.received),
+            })
+        });
+    }
+}
+
+/// A turn in which nobody was asked.
+fn failed(reason: Reason, after_content: bool) -> Performance {
+    Performance {
+        outcome: TurnOutcome::Failed { reason, after_content },
+        attempts: Vec::new(),
+        served_by: None,
+        usage: None,
+        upstream: Duration::ZERO,
+        failure: None,
+    }
+}
