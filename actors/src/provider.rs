@@ -18,7 +18,7 @@ pub use failover::{Situation, Step, next_step};
 
 use self::conductor::Conductor;
 use self::ledger::Ledgers;
-use crate::supervision::EndOfLife;
+use crate::supervision::{EndOfLife, Tasks};
 use crate::tap::EventTap;
 use crate::telemetry::Telemetry;
 
@@ -27,6 +27,8 @@ use crate::telemetry::Telemetry;
 pub struct ProviderContext {
     /// The clock.
     pub clock: Clock,
+    /// Where tasks are counted.
+    pub tasks: Tasks,
     /// Where attempts are booked.
     pub telemetry: Arc<Telemetry>,
     /// Where events go.
@@ -77,7 +79,13 @@ impl Handler<Attempt> for ProviderActor {
     type Result = ResponseFuture<Result<Answered, AttemptError>>;
 
     fn handle(&mut self, attempt: Attempt, _: &mut Context<Self>) -> Self::Result {
-        let upstream = self.upstream.clone();
-        Box::pin(async move { upstream.attempt(&attempt).await })
+        let (upstream, context) = (self.upstream.clone(), self.context.clone());
+        Box::pin(async move {
+            let (result, rest) = upstream.attempt(&attempt).await;
+            if let Some(rest) = rest {
+                context.tasks.spawn("end of a body", rest.read());
+            }
+            result
+        })
     }
 }

@@ -100,6 +100,7 @@ fn start_provider(
 ) {
     let context = ProviderContext {
         clock: shared.clock.clone(),
+        tasks: shared.supervision.tasks.clone(),
         telemetry: shared.supervision.telemetry.clone(),
         tap: shared.tap.clone(),
         ledgers: shared.ledgers.clone(),

@@ -10,4 +10,4 @@ pub mod stream;
 pub mod upstream;
 pub mod wire_error;
 
-pub use upstream::{Upstream, http_client};
+pub use upstream::{Rest, Upstream, http_client};

@@ -2,7 +2,10 @@
 
 mod fault;
 mod relay;
+mod rest;
 mod whole;
+
+pub use self::rest::Rest;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -62,12 +65,15 @@ impl Upstream {
         }
     }
 
-    /// Asks once, and lets the answer through to the turn's client as it comes.
+    /// Asks once, and lets the answer through to the turn's client as it comes. What the provider may still say after its
+    /// answer is left to be read.
     ///
-    /// # Errors
-    /// [`AttemptError::Failed`] when this is no answer; the turn's progress tells what the client has seen of it.
-    pub async fn attempt(&self, attempt: &Attempt) -> Result<Answered, AttemptError> {
-        Exchange::new(self, attempt).run().await
+    /// The result is an error when this is no answer; the turn's progress tells what the client has seen of it.
+    pub async fn attempt(&self, attempt: &Attempt) -> (Result<Answered, AttemptError>, Option<Rest>) {
+        match Exchange::new(self, attempt).run().await {
+            Ok((answered, rest)) => (Ok(answered), rest),
+            Err(error) => (Err(error), None),
+        }
     }
 }
 
@@ -91,7 +97,7 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    async fn run(&self) -> Result<Answered, AttemptError> {
+    async fn run(&self) -> Result<(Answered, Option<Rest>), AttemptError> {
         let stream = self.attempt.turn.request.facts.stream;
         let limit = if stream {
             self.limits.first_content
@@ -105,14 +111,17 @@ impl<'a> Exchange<'a> {
         };
         let deadline = self.sent + limit;
         let request = self.request()?;
-        let response = self
+        let mut response = self
             .within(deadline, cut, self.upstream.client.execute(request))
             .await?
             .map_err(|error| failed(transport(fault(&error, TransportFault::LostBeforeFirstByte))))?;
         match (response.status().is_success(), stream, is_event_stream(&response)) {
             (false, _, _) => Err(failed(self.refused(response).await?)),
-            (true, true, true) => relay::Relay::new(self, deadline, &response).run(response).await,
-            (true, false, false) => self.whole(response, deadline).await,
+            (true, true, true) => {
+                let answered = relay::Relay::new(self, deadline, &response).run(&mut response).await?;
+                Ok((answered, Rest::of(response, &self.upstream.clock)))
+            }
+            (true, false, false) => Ok((self.whole(response, deadline).await?, None)),
             (true, true, false) | (true, false, true) => Err(failed(self.other_kind(response, deadline, cut).await?)),
         }
     }

@@ -148,3 +148,16 @@ async fn reasoning_is_no_answer_yet_so_the_turn_still_moves_on() {
     assert_eq!(told.end.outcome, TurnOutcome::Completed);
     assert_eq!(told.end.served_by, Some(second()));
 }
+
+#[tokio::test]
+async fn an_idle_limit_shorter_than_the_first_content_limit_is_kept() {
+    let call = stream([&*text("hello")], "hang");
+    let limits = "defaults: { timeouts: { first_content_last: 120s, idle: 2s } }\n";
+    let stage = Stage::set_with(json!({ "a/m": { "calls": [call] } }), limits).await;
+    let response = stage.gateway.chat(&question(true), |request| request).await;
+    let began = stage.clock.now();
+    let reply = stage.in_time(Duration::from_millis(100), read(response)).await;
+    assert!(reply.text().contains("timeout"), "{}", reply.text());
+    let waited = stage.clock.now() - began;
+    assert!(waited < Duration::from_secs(20), "{waited:?}");
+}

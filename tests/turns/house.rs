@@ -228,6 +228,7 @@ impl House {
         };
         let provider = ProviderContext {
             clock: house.clock.clone(),
+            tasks: supervision.tasks.clone(),
             telemetry,
             tap: house.tap.clone(),
             ledgers,

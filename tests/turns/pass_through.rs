@@ -5,6 +5,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
+use understudy_providers::sim::entries::EndedBy;
 
 use crate::stage::{DONE, Reply, Stage, delta, finish, lead, question, read, stream, text};
 
@@ -107,4 +108,24 @@ async fn silence_after_the_finish_reason_ends_within_the_tail() {
     );
     assert_eq!(reply.text(), [text("hello"), finish(), DONE.to_owned()].concat());
     stage.all_ended().await;
+}
+
+#[tokio::test]
+async fn the_end_of_a_body_is_read_so_that_its_connection_can_be_used_again() {
+    let mut call = stream([&*text("hello"), &finish(), DONE], "close");
+    let frames = call["frames"].as_array_mut().expect("frames");
+    frames.push(json!([5, ": one more word\n\n"]));
+    let stage = Stage::set(json!({ "a/m": { "calls": [call] } })).await;
+    for _ in 0..3 {
+        let reply = stage.ask(&question(true)).await;
+        assert_eq!(reply.text(), [text("hello"), finish(), DONE.to_owned()].concat());
+    }
+    stage.all_ended().await;
+    stage.simulator.journal().read(|entries| {
+        assert!(
+            entries
+                .records_of(&lead())
+                .all(|call| call.end.is_some_and(|end| end.by == EndedBy::Sim))
+        );
+    });
 }

@@ -58,34 +58,35 @@ impl<'a> Relay<'a> {
         }
     }
 
-    pub(super) async fn run(mut self, mut response: Response) -> Result<Answered, AttemptError> {
+    /// Reads `response` until the answer is whole or cannot be.
+    pub(super) async fn run(mut self, response: &mut Response) -> Result<Answered, AttemptError> {
         let clock = &self.exchange.upstream.clock;
         let mut alarm = pin!(clock.sleep_until(self.deadline));
+        let mut rings = self.deadline;
         loop {
             let read = tokio::select! {
                 biased;
                 () = self.exchange.attempt.cancel.cancelled() => return Err(AttemptError::Cancelled),
-                read = response.chunk() => read,
-                () = &mut alarm => {
-                    if clock.now() >= self.deadline {
-                        return self.ended(End::Limit);
-                    }
-                    alarm.set(clock.sleep_until(self.deadline));
-                    continue;
-                }
+                read = response.chunk() => Some(read),
+                () = &mut alarm => None,
             };
+            let rang = read.is_none();
             match read {
-                Ok(Some(bytes)) => {
+                Some(Ok(Some(bytes))) => {
                     self.decoder.push(bytes);
                     if let Some(whole) = self.frames().await? {
                         return Ok(whole);
                     }
-                    if self.machine.is_whole() {
-                        alarm.set(clock.sleep_until(self.deadline));
-                    }
                 }
-                Ok(None) => return self.body_ended(BodyEnd::Clean).await,
-                Err(_broken) => return self.body_ended(BodyEnd::Lost).await,
+                Some(Ok(None)) => return self.body_ended(BodyEnd::Clean).await,
+                Some(Err(_broken)) => return self.body_ended(BodyEnd::Lost).await,
+                None if clock.now() >= self.deadline => return self.ended(End::Limit),
+                None => {}
+            }
+            // most frames move the deadline on and leave the timer alone: it is set anew when it rang, or would ring too late
+            if rang || rings > self.deadline {
+                rings = self.deadline;
+                alarm.set(clock.sleep_until(rings));
             }
         }
     }
@@ -109,10 +110,9 @@ impl<'a> Relay<'a> {
     async fn frame(&mut self, frame: Frame) -> Result<bool, AttemptError> {
         let (ChunkRead { signal, error }, raw) = chunk::scan_numbered(&frame, &mut self.numbering);
         let verdict = self.machine.frame(signal, raw.len());
-        if let Signal::Delta(delta) = signal
-            && carries(&delta)
-        {
-            self.moved();
+        let alive = matches!(&signal, Signal::Delta(delta) if carries(delta));
+        if alive {
+            self.note_first_content();
         }
         match verdict {
             Verdict::Hold | Verdict::Forward if self.is_for_us_alone(signal) => {}
@@ -126,6 +126,10 @@ impl<'a> Relay<'a> {
             }
             Verdict::Failed(failure) => return Err(self.stream_failed(failure, error)),
         }
+        if alive {
+            // only now: a client that was slow to take it must not look like a provider that fell silent
+            self.restart_idle_clock();
+        }
         Ok(false)
     }
 
@@ -137,14 +141,19 @@ impl<'a> Relay<'a> {
         self.exchange.asks_usage() && delta.usage.is_some() && delta.choices == Choices::default()
     }
 
-    /// Something that counts has arrived: the idle clock starts anew; a whole answer has only its tail to wait for.
-    fn moved(&mut self) {
-        if self.machine.summary().progress > Progress::Nothing {
+    fn note_first_content(&mut self) {
+        if self.first_content.is_none() && self.machine.summary().progress > Progress::Nothing {
             let now = self.exchange.upstream.clock.now();
-            let first = now.duration_since(self.exchange.sent);
-            self.first_content.get_or_insert(first);
+            self.first_content = Some(now.duration_since(self.exchange.sent));
+        }
+    }
+
+    /// The idle clock starts anew; a whole answer has only its tail to wait for.
+    fn restart_idle_clock(&mut self) {
+        if self.machine.summary().progress > Progress::Nothing {
             let idle = self.exchange.limits.idle;
-            self.deadline = now + if self.machine.is_whole() { idle.min(TAIL) } else { idle };
+            let wait = if self.machine.is_whole() { idle.min(TAIL) } else { idle };
+            self.deadline = self.exchange.upstream.clock.now() + wait;
         }
     }
 
