@@ -9,6 +9,7 @@ mod ends;
 mod exhaustion;
 mod failover;
 mod headers;
+mod old_clients;
 mod operations;
 mod pass_through;
 mod secrets;
