@@ -104,6 +104,16 @@ pub struct EndOfLife {
     _told: oneshot::Sender<()>,
 }
 
+#[cfg(test)]
+impl EndOfLife {
+    /// For an actor that nobody watches.
+    pub(crate) fn unwatched() -> Self {
+        Self {
+            _told: oneshot::channel().0,
+        }
+    }
+}
+
 /// What supervision needs to know of its surroundings.
 #[derive(Clone)]
 pub struct Supervision {

@@ -29,9 +29,12 @@ impl ModelRef {
         }
     }
 
-    /// Reads `provider/model`; `None` when either part is missing.
+    /// Reads `provider/model`; `None` when either part is missing, when it is longer than 256 bytes, or when a control
+    /// character is in it: such a name must reach no log line and no header.
     pub fn parse(text: &str) -> Option<Self> {
-        let (provider, model) = text.split_once('/')?;
+        const LONGEST: usize = 256;
+        let plain = text.len() <= LONGEST && !text.chars().any(char::is_control);
+        let (provider, model) = text.split_once('/').filter(|_| plain)?;
         (!provider.is_empty() && !model.is_empty()).then(|| Self::new(provider, model))
     }
 }
@@ -124,6 +127,15 @@ mod tests {
         assert_eq!(ModelRef::parse("gpt"), None);
         assert_eq!(ModelRef::parse("/gpt"), None);
         assert_eq!(ModelRef::parse("openai/"), None);
+    }
+
+    #[test]
+    fn control_characters_in_a_model_id_never_reach_a_log_line_case_42() {
+        for hostile in ["a/m\n2026 ERROR forged", "a/\u{1b}[2Jm", "a/m\u{7f}", "a/m\r"] {
+            assert_eq!(ModelRef::parse(hostile), None, "{hostile:?}");
+        }
+        assert_eq!(ModelRef::parse(&format!("a/{}", "x".repeat(255))), None);
+        assert!(ModelRef::parse("a/模型").is_some());
     }
 
     #[test]

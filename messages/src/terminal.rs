@@ -315,9 +315,11 @@ fn listed(tried: &[Tried<'_>]) -> String {
     let name = |tried: &&Tried<'_>| format!("{} ({})", tried.model, tried.outcome.reason());
     let names: Vec<String> = all.iter().take(SHOWN).map(name).collect();
     let more = if all.len() > SHOWN { ", …" } else { "" };
+    let noun = if all.len() == 1 { "model" } else { "models" };
+    let names = names.join(", ");
     format!(
-        "No model could answer: {}{more}. Try again in a moment.",
-        names.join(", ")
+        "{} {noun} could not answer: {names}{more}. Try again in a moment.",
+        all.len()
     )
 }
 

@@ -200,16 +200,21 @@ impl Frame {
         }
     }
 
-    /// Where the data's byte `at` stands in `raw`; `None` beyond the data.
-    pub(crate) fn place_in_raw(&self, at: usize) -> Option<usize> {
-        let mut left = at;
-        for (_, value) in fields(&self.raw, self.start).filter(|(name, _)| *name == b"data") {
-            if left <= value.len() {
-                return Some(value.start + left);
+    /// Tells where bytes of the data stand in `raw`. Asked in ascending order, it reads the frame once.
+    ///
+    /// `None` beyond the data, and for lines before that of the byte asked for last.
+    pub(crate) fn places_in_raw(&self) -> impl FnMut(usize) -> Option<usize> {
+        let mut lines = fields(&self.raw, self.start).filter(|(name, _)| *name == b"data");
+        let (mut line, mut before) = (lines.next(), 0);
+        move |at| loop {
+            let (_, value) = line.as_ref()?;
+            let inside = at.checked_sub(before)?;
+            if inside <= value.len() {
+                return Some(value.start + inside);
             }
-            left -= value.len() + 1; // the LF that joins it to the next
+            before += value.len() + 1; // the LF that joins it to the next
+            line = lines.next();
         }
-        None
     }
 }
 

@@ -193,13 +193,9 @@ impl<'a> Exchange<'a> {
             status,
             headers: &|name| headers.get(name).and_then(|value| value.to_str().ok()),
             body,
-            secret: self.secret(),
+            secrets: &self.upstream.settings.api_keys,
             now: self.upstream.clock.wall(),
         })
-    }
-
-    fn secret(&self) -> Option<&str> {
-        self.credential.map(ExposeSecret::expose_secret)
     }
 
     /// As much of an error's body as comes in time and fits.

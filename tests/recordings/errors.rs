@@ -48,7 +48,7 @@ fn classified(recording: &Recording, body: &[u8]) -> Reason {
         status: Some(recording.response.status),
         headers: &|name| recording.response.header(name),
         body,
-        secret: None,
+        secrets: &[],
         now: SystemTime::UNIX_EPOCH,
     };
     classify(&signal).reason

@@ -75,7 +75,7 @@ impl Replay {
                 code: error.code.as_deref(),
                 kind: error.kind.as_deref(),
                 message: error.message.as_ref().map(ProviderWords::reveal),
-                secret: None,
+                secrets: &[],
             })
         };
         Some(failure.observed().unwrap_or_else(told).reason)

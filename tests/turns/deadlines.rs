@@ -61,7 +61,7 @@ fn is_a_timeout(reply: &Reply) {
 async fn the_callers_deadline_ends_the_turn_as_cancelled() {
     for streams in [false, true] {
         let stage = Stage::with_second(silent(), "").await;
-        let reply = out_of_time(&stage, streams, Duration::from_secs(1), Some("1000")).await;
+        let reply = out_of_time(&stage, streams, Duration::from_secs(20), Some("20000")).await;
         is_a_timeout(&reply);
         assert!(reply.text().contains("caller's deadline"));
         let cause = CancelCause::CallerDeadline;
@@ -71,8 +71,8 @@ async fn the_callers_deadline_ends_the_turn_as_cancelled() {
 
 #[tokio::test]
 async fn the_turns_budget_ends_it_as_failed() {
-    let stage = Stage::with_second(silent(), "defaults: { timeouts: { turn: 10s } }\n").await;
-    let reply = out_of_time(&stage, false, Duration::from_secs(10), None).await;
+    let stage = Stage::with_second(silent(), "defaults: { timeouts: { turn: 100s } }\n").await;
+    let reply = out_of_time(&stage, false, Duration::from_secs(100), None).await;
     is_a_timeout(&reply);
     let after_content = false;
     let reason = Reason::Timeout;
@@ -81,8 +81,8 @@ async fn the_turns_budget_ends_it_as_failed() {
 
 #[tokio::test]
 async fn a_callers_deadline_beyond_the_budget_does_not_stretch_it() {
-    let stage = Stage::with_second(silent(), "defaults: { timeouts: { turn: 10s } }\n").await;
-    let reply = out_of_time(&stage, false, Duration::from_secs(10), Some("4000000")).await;
+    let stage = Stage::with_second(silent(), "defaults: { timeouts: { turn: 100s } }\n").await;
+    let reply = out_of_time(&stage, false, Duration::from_secs(100), Some("4000000")).await;
     is_a_timeout(&reply);
     let outcome = stage.told().await.end.outcome;
     assert!(
@@ -101,9 +101,9 @@ async fn a_callers_deadline_beyond_the_budget_does_not_stretch_it() {
 async fn a_deadline_in_mid_answer_ends_the_stream_with_an_error() {
     let stage = Stage::with_second(stream([&*text("once")], "hang"), "").await;
     let question = question(true);
-    let deadline = |request: reqwest::RequestBuilder| request.header("x-understudy-timeout-ms", "1000");
+    let deadline = |request: reqwest::RequestBuilder| request.header("x-understudy-timeout-ms", "20000");
     let response = stage.gateway.chat(&question, deadline).await;
-    stage.clock.advance(Duration::from_secs(1));
+    stage.clock.advance(Duration::from_secs(20));
     let reply = read(response).await;
     assert!(
         reply.text().starts_with(&text("once")) && reply.text().contains("caller's deadline"),
@@ -127,11 +127,11 @@ async fn a_deadline_also_counts_while_the_session_is_busy() {
         let waits = stage.ask_as(&question, |request| {
             request
                 .header("x-session-id", "s")
-                .header("x-understudy-timeout-ms", "1000")
+                .header("x-understudy-timeout-ms", "20000")
         });
         let passes = async {
             stage.counts("understudy_turns_in_flight", &[], 2).await;
-            stage.clock.advance(Duration::from_secs(1));
+            stage.clock.advance(Duration::from_secs(20));
         };
         tokio::join!(waits, passes).0
     };

@@ -14,10 +14,8 @@ type Cause = (Reason, Option<u16>, Cut);
 
 /// Plays a turn whose lead does `call`, and checks that the second answers and everyone tells the same story.
 async fn moves_on(call: Value, streams: bool, cause: Cause) {
-    let stage = Stage::with_second(call, "defaults: { timeouts: { connect: 200ms } }\n").await;
-    let question = question(streams);
-    let asked = stage.ask(&question);
-    let reply = asked.await;
+    let stage = Stage::with_second(call, "defaults: { timeouts: { connect: 1s } }\n").await;
+    let reply = stage.ask(&question(streams)).await;
     tells_of_the_second(&stage, &reply, cause).await;
 }
 

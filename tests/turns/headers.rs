@@ -3,6 +3,9 @@
 use reqwest::RequestBuilder;
 use serde_json::{Value, json};
 
+use understudy_providers::sim::{SimOptions, Simulator};
+use understudy_tests::gateway::Gateway;
+
 use crate::stage::{DONE, Reply, Stage, finish, lead, question, read, stream, text};
 
 fn headers(content_type: &str) -> Value {
@@ -138,4 +141,29 @@ fn passed(reply: &Reply) {
     assert_eq!(reply.header("x-session-id"), "s1");
     assert_eq!(reply.header("x-understudy-served-by"), "a/m");
     assert_eq!(reply.header("x-understudy-attempts"), "1");
+}
+
+#[tokio::test]
+async fn a_model_that_nobody_listed_may_have_any_printable_name() {
+    let plan = json!({ "default": { "calls": [{ "answer": { "text": "hello" } }] } });
+    let plan = serde_json::from_value(plan).expect("a plan");
+    let simulator = Simulator::start(plan, SimOptions::default())
+        .await
+        .expect("a simulator");
+    let base = simulator.base_url("open");
+    let providers = format!("providers: {{ open: {{ api: openai-chat, base_url: \"{base}\" }} }}\n");
+    let config = format!("{providers}models: {{ main: {{ chain: [open/m] }} }}\n");
+    let gateway = Gateway::start(&config);
+    let ask = async |model: &str| {
+        let body = json!({ "model": model, "messages": [{ "role": "user", "content": "hi" }] });
+        gateway.chat(&body, |request| request).await
+    };
+    let reply = ask("open/模型").await;
+    let served_by = reply
+        .headers()
+        .get("x-understudy-served-by")
+        .expect("a name")
+        .as_bytes();
+    assert_eq!((reply.status().as_u16(), served_by), (200, "open/模型".as_bytes()));
+    assert_eq!(ask("open/m\nforged").await.status(), 404);
 }

@@ -9,9 +9,9 @@ use understudy_messages::turn::TurnOutcome;
 
 use crate::stage::{DONE, Reply, Stage, finish, lead, question, read, text};
 
-/// A lead that says something, goes on ten seconds later, and then ends.
+/// A lead that says something, goes on twenty seconds later, and then ends.
 async fn streaming() -> Stage {
-    let frames = json!([[0, text("once")], [10_000, text(" upon")], [0, finish()], [0, DONE]]);
+    let frames = json!([[0, text("once")], [20_000, text(" upon")], [0, finish()], [0, DONE]]);
     let call = json!({ "headers": { "content-type": "text/event-stream" }, "frames": frames });
     Stage::set(json!({ "a/m": { "calls": [call] } })).await
 }
@@ -59,7 +59,7 @@ async fn a_gateway_that_serves_is_live_started_and_ready() {
 async fn a_stop_lets_a_running_stream_finish_and_refuses_new_turns() {
     let mut stage = streaming().await;
     let response = begun(&stage).await;
-    stage.gateway.begin_stop(Duration::from_secs(60));
+    stage.gateway.begin_stop(Duration::from_secs(600));
     let ready = is_closing(&stage).await;
     assert_eq!(
         (ready.status, ready.json()),
@@ -77,7 +77,7 @@ async fn a_stop_lets_a_running_stream_finish_and_refuses_new_turns() {
         (503, &json!("shutting_down"))
     );
 
-    stage.clock.advance(Duration::from_secs(10));
+    stage.clock.advance(Duration::from_secs(20));
     let reply = read(response).await;
     assert_eq!(reply.text(), [text(" upon"), finish(), DONE.to_owned()].concat());
     assert_eq!(stage.told().await.end.outcome, TurnOutcome::Completed);
@@ -122,9 +122,9 @@ async fn a_turn_that_waits_behind_its_session_is_refused_when_the_gateway_stops(
         let running = ask().await;
         let stops = async {
             stage.counts("understudy_turns_in_flight", &[], 2).await;
-            stage.gateway.begin_stop(Duration::from_secs(60));
+            stage.gateway.begin_stop(Duration::from_secs(600));
             is_closing(&stage).await;
-            stage.clock.advance(Duration::from_secs(10));
+            stage.clock.advance(Duration::from_secs(20));
             read(running).await
         };
         let (refused, finished) = join(ask(), stops).await;

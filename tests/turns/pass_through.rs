@@ -102,7 +102,7 @@ async fn silence_after_the_finish_reason_ends_within_the_tail() {
     let began = stage.clock.now();
     let reply = stage.in_time(Duration::from_millis(500), read(response)).await;
     assert!(
-        stage.clock.now() - began < Duration::from_secs(8),
+        stage.clock.now() - began < Duration::from_secs(30),
         "waited longer than the tail"
     );
     assert_eq!(reply.text(), [text("hello"), finish(), DONE.to_owned()].concat());

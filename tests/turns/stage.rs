@@ -163,9 +163,9 @@ impl Stage {
         journal.read(|entries| entries.records_of(target).map(|call| call.body.clone()).collect())
     }
 
-    /// Waits until the scrape counts this.
+    /// Waits until the scrape counts at least this.
     pub async fn counts(&self, metric: &str, labels: &[(&str, &str)], count: u64) {
-        while self.gateway.scrape().await.count(metric, labels) != count {}
+        while self.gateway.scrape().await.count(metric, labels) < count {}
     }
 
     /// Waits for `work`, and moves the clock by `step` again and again meanwhile.

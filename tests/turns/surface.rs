@@ -192,14 +192,14 @@ async fn a_request_id_is_echoed_or_made() {
 
 #[tokio::test]
 async fn turns_beyond_the_limit_in_flight_are_refused_and_those_within_are_not() {
-    let call = json!({ "answer": { "text": "yes", "first_ms": 10_000 } });
+    let call = json!({ "answer": { "text": "yes", "first_ms": 300_000 } });
     let plan = json!({ "a/m": { "calls": [call] } });
     let stage = Stage::set_with(plan, "defaults: { limits: { in_flight: 1 } }\n").await;
     let question = question(false);
     let full = async {
         stage.called(&lead(), 1).await;
         let refusal = stage.ask(&question).await;
-        stage.clock.advance(Duration::from_secs(10));
+        stage.clock.advance(Duration::from_secs(300));
         refusal
     };
     let (first, refusal) = tokio::join!(stage.ask(&question), full);
@@ -207,7 +207,7 @@ async fn turns_beyond_the_limit_in_flight_are_refused_and_those_within_are_not()
     assert_eq!(first.status, 200);
     let again = async {
         stage.called(&lead(), 2).await;
-        stage.clock.advance(Duration::from_secs(10));
+        stage.clock.advance(Duration::from_secs(300));
     };
     assert_eq!(
         tokio::join!(stage.ask(&question), again).0.status,

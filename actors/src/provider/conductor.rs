@@ -168,6 +168,7 @@ impl Conductor {
             replay_safe: self.turn.effects.replay_safe(),
             successor: self.successor(Some(failure)),
             same_again: !probe && ledger.is_some_and(|ledger| ledger.may_retry(&from.model.model, credential, now)),
+            took: self.attempts.last().map_or(Duration::ZERO, |last| last.duration),
             retries: self.here.retries,
             other_credential: !probe
                 && ledger.is_some_and(|ledger| ledger.another_credential(&from.model.model, &self.here.used, now)),

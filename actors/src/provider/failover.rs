@@ -12,6 +12,9 @@ use understudy_messages::settings::{BrokenStream, ContentFilter, RetrySettings};
 
 /// The wait before a broken server is asked again while somebody else could answer.
 const SHORT_BACKOFF: Duration = Duration::from_millis(250);
+/// A failure that took longer than this to show is not tried on the same model again while somebody else could answer:
+/// an outage whose failures show within 5 s, met every 3 s, would cost more than six attempts (design §6, "Bound").
+const QUICK_FAILURE: Duration = Duration::from_millis(2500);
 /// The longest backoff.
 const BACKOFF_CAP: Duration = Duration::from_secs(8);
 
@@ -26,6 +29,8 @@ pub struct Situation<'a> {
     pub successor: Option<usize>,
     /// Whether the same candidate may be asked again: no breaker opened meanwhile, and the attempt was no probe.
     pub same_again: bool,
+    /// How long the failed attempt took.
+    pub took: Duration,
     /// Extra tries made on this candidate.
     pub retries: u32,
     /// Whether another credential of this candidate is usable.
@@ -162,6 +167,7 @@ fn same_again(failure: &Failure, situation: &Situation<'_>) -> Option<Duration> 
         {
             Some(backoff(failure, situation))
         }
+        _ if situation.took > QUICK_FAILURE => None,
         Reason::ServerError => Some(SHORT_BACKOFF.max(failure.retry_after.unwrap_or_default())),
         Reason::Timeout if failure.cut == Cut::LostBeforeFirstByte => Some(Duration::ZERO),
         Reason::Timeout => (failure.cut == Cut::Lost).then_some(SHORT_BACKOFF),

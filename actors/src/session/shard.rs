@@ -151,3 +151,89 @@ impl Handler<Sweep> for SessionShardActor {
         self.sweep();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use tokio_util::sync::CancellationToken;
+    use understudy_messages::clock::Clock;
+
+    use super::*;
+    use crate::provider::ledger::Ledgers;
+    use crate::registry::Admission;
+    use crate::registry::testing::settings;
+    use crate::supervision::Tasks;
+    use crate::tap::EventTap;
+    use crate::telemetry::Telemetry;
+
+    fn shard(clock: &Clock, capacity: usize) -> SessionShardActor {
+        let context = SessionContext {
+            admission: Admission::new(Arc::default(), Arc::default(), clock.clone()),
+            clock: clock.clone(),
+            tasks: Tasks::new(),
+            telemetry: Telemetry::new().expect("sound"),
+            tap: EventTap::default(),
+            ledgers: Arc::new(Ledgers::new(&settings(), &[], clock.now())),
+            abort: CancellationToken::new(),
+        };
+        let idle = Duration::from_secs(60);
+        SessionShardActor::new(context, SessionShardSettings { idle, capacity }, EndOfLife::unwatched())
+    }
+
+    fn keyed(key: &str) -> SessionKey {
+        let (owner, key) = (None, key.into());
+        SessionKey::Keyed { owner, key }
+    }
+
+    fn finish(shard: &mut SessionShardActor, key: &SessionKey) {
+        shard.finished(TurnFinished {
+            key: key.clone(),
+            served_by: None,
+        });
+    }
+
+    #[actix::test]
+    async fn an_ephemeral_session_leaves_nothing() {
+        let clock = Clock::movable();
+        let (mut shard, addr) = (shard(&clock, 10), shard(&clock, 10).start());
+        shard.wake(&SessionKey::Ephemeral, addr).expect("woken");
+        finish(&mut shard, &SessionKey::Ephemeral);
+        assert!(shard.sessions.is_empty());
+    }
+
+    #[actix::test]
+    async fn a_session_keeps_its_actor_while_it_has_work_and_its_record_until_it_was_idle() {
+        let clock = Clock::movable();
+        let (mut shard, addr) = (shard(&clock, 10), shard(&clock, 10).start());
+        let key = keyed("s");
+        let first = shard.wake(&key, addr.clone()).expect("woken");
+        assert!(
+            shard.wake(&key, addr).expect("woken") == first,
+            "one actor for both turns"
+        );
+        finish(&mut shard, &key);
+        clock.advance(Duration::from_secs(61));
+        shard.sweep();
+        assert!(shard.sessions[&key].actor.is_some(), "a turn is still in work");
+        finish(&mut shard, &key);
+        assert!(shard.sessions[&key].actor.is_none());
+        clock.advance(Duration::from_secs(59));
+        shard.sweep();
+        assert_eq!(shard.sessions.len(), 1);
+        clock.advance(Duration::from_secs(2));
+        shard.sweep();
+        assert!(shard.sessions.is_empty());
+    }
+
+    #[actix::test]
+    async fn a_full_directory_takes_no_new_session_but_knows_the_old_ones() {
+        let clock = Clock::movable();
+        let (mut shard, addr) = (shard(&clock, 1), shard(&clock, 1).start());
+        shard.wake(&keyed("one"), addr.clone()).expect("woken");
+        let refused = shard.wake(&keyed("two"), addr.clone()).expect_err("full");
+        assert_eq!(refused, RunTurnError::TooManySessions);
+        shard.wake(&keyed("one"), addr.clone()).expect("known");
+        shard.wake(&SessionKey::Ephemeral, addr).expect("needs no place");
+    }
+}

@@ -1,6 +1,6 @@
 //! From the frames of a turn to an HTTP response.
 
-use actix_web::http::header::{self, HeaderName};
+use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::{HttpResponse, HttpResponseBuilder};
 use bytes::Bytes;
 use futures::stream;
@@ -72,7 +72,9 @@ fn stream(head: &AnswerHead, turn: Frames) -> HttpResponse {
 fn begin(head: &AnswerHead) -> HttpResponseBuilder {
     let mut response = HttpResponse::Ok();
     headers::to_client(&mut response, &head.headers);
-    response.insert_header((SERVED_BY, head.served_by.to_string()));
+    if let Ok(served_by) = HeaderValue::from_bytes(head.served_by.to_string().as_bytes()) {
+        response.insert_header((SERVED_BY, served_by));
+    }
     response.insert_header((ATTEMPTS, head.attempts));
     response
 }

@@ -72,7 +72,7 @@ fn several_causes_are_mixed_and_listed() {
     );
     assert_eq!(
         terminal.sentence,
-        "No model could answer: p0/m0 (timeout), p1/m1 (auth). Try again in a moment."
+        "2 models could not answer: p0/m0 (timeout), p1/m1 (auth). Try again in a moment."
     );
 }
 
@@ -187,7 +187,7 @@ fn a_model_asked_twice_is_told_once() {
     let terminal = conclude(&tried, None);
     assert_eq!(
         terminal.sentence,
-        "No model could answer: p/m (rate_limit). Try again in a moment."
+        "1 model could not answer: p/m (rate_limit). Try again in a moment."
     );
 }
 

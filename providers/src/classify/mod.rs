@@ -21,6 +21,7 @@ mod wait;
 
 use std::time::{Duration, SystemTime};
 
+use secrecy::SecretString;
 use understudy_messages::failure::{Cut, ErrorCode, Failure, Nuance, ProviderWords, Reason};
 
 pub use transport::{TransportFault, transport};
@@ -42,8 +43,8 @@ pub struct Signal<'a> {
     pub headers: Headers<'a>,
     /// The response's body in whatever shape. Only its first 256 KiB are read.
     pub body: &'a [u8],
-    /// The credential that was sent; it never leaves, whatever it looks like.
-    pub secret: Option<&'a str>,
+    /// The provider's credentials: none of them ever leaves, whatever it looks like.
+    pub secrets: &'a [SecretString],
     /// Now, to read dates against.
     pub now: SystemTime,
 }
@@ -61,21 +62,21 @@ pub struct StreamError<'a> {
     pub kind: Option<&'a str>,
     /// The error's words.
     pub message: Option<&'a str>,
-    /// As in [`Signal::secret`].
-    pub secret: Option<&'a str>,
+    /// As in [`Signal::secrets`].
+    pub secrets: &'a [SecretString],
 }
 
 /// Why a response is no answer. Never panics, whatever the body holds.
 pub fn classify(signal: &Signal<'_>) -> Failure {
     let evidence = Evidence::from_body(signal.body);
     let stated = wait::in_headers(signal.headers, signal.now);
-    failure(signal.provider, signal.status, &evidence, stated, signal.secret)
+    failure(signal.provider, signal.status, &evidence, stated, signal.secrets)
 }
 
 /// Why a stream that had begun with success failed: what its error would mean as a response.
 pub fn classify_stream_error(error: &StreamError<'_>) -> Failure {
     let evidence = Evidence::from_parts(error.status, [error.code, error.kind], error.message);
-    failure(error.provider, None, &evidence, None, error.secret)
+    failure(error.provider, None, &evidence, None, error.secrets)
 }
 
 fn failure(
@@ -83,7 +84,7 @@ fn failure(
     status: Option<u16>,
     evidence: &Evidence,
     stated: Option<Duration>,
-    secret: Option<&str>,
+    secrets: &[SecretString],
 ) -> Failure {
     let status = status.filter(|status| *status >= 300);
     let effective = effective_status(status, evidence);
@@ -93,10 +94,10 @@ fn failure(
         reason: verdict.reason,
         nuance: verdict.nuance,
         status: status.or(effective),
-        code: shown_code(verdict, evidence, secret),
+        code: shown_code(verdict, evidence, secrets),
         cut: Cut::Answered,
         retry_after: stated.max(asked).max(wait::in_words(evidence.text.as_str())),
-        words: shown_words(verdict.reason, evidence, secret),
+        words: shown_words(verdict.reason, evidence, secrets),
     }
 }
 
@@ -162,17 +163,17 @@ fn with_window(verdict: Verdict, evidence: &Evidence) -> Verdict {
 }
 
 /// The provider's own code; every content filter shows the same one (design §6).
-fn shown_code(verdict: Verdict, evidence: &Evidence, secret: Option<&str>) -> Option<ErrorCode> {
+fn shown_code(verdict: Verdict, evidence: &Evidence, secrets: &[SecretString]) -> Option<ErrorCode> {
     if verdict.nuance == Some(Nuance::ContentFilter) {
         return ErrorCode::new("content_filter");
     }
-    let mut codes = evidence.codes.iter().filter(|code| redact::is_harmless(code, secret));
+    let mut codes = evidence.codes.iter().filter(|code| redact::is_harmless(code, secrets));
     codes.find_map(|code| ErrorCode::new(code))
 }
 
 /// The provider's words, where the client's own request was at fault and nowhere else.
-fn shown_words(reason: Reason, evidence: &Evidence, secret: Option<&str>) -> Option<ProviderWords> {
+fn shown_words(reason: Reason, evidence: &Evidence, secrets: &[SecretString]) -> Option<ProviderWords> {
     let is_the_clients = matches!(reason, Reason::Format | Reason::ContextOverflow | Reason::ModelNotFound);
     let words = evidence.best_message().filter(|_| is_the_clients)?;
-    Some(ProviderWords::new(&redact::redact(words, secret)))
+    Some(ProviderWords::new(&redact::redact(words, secrets)))
 }

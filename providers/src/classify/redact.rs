@@ -1,5 +1,7 @@
 //! A provider's words, made fit for the client who asked: no control characters, nothing that may be a credential.
 
+use secrecy::{ExposeSecret, SecretString};
+
 const MASK: &str = "***";
 
 /// How the keys of well-known providers begin.
@@ -41,14 +43,15 @@ const SCHEMES: &[&str] = &["bearer", "basic"];
 /// Names of query parameters that hold a credential.
 const PARAMETERS: &[&str] = &["key", "token", "secret", "password", "sig", "signature"];
 
-/// The words without anything that may be a credential, `secret` among it.
-pub(super) fn redact(words: &str, secret: Option<&str>) -> String {
+/// The words without anything that may be a credential, `secrets` among it.
+pub(super) fn redact(words: &str, secrets: &[SecretString]) -> String {
     let mut plain: String = words
         .chars()
         .filter(|c| !is_invisible(*c))
         .map(|c| if c.is_control() { ' ' } else { c })
         .collect();
-    if let Some(secret) = secret.filter(|secret| !secret.is_empty()) {
+    let secrets = secrets.iter().map(ExposeSecret::expose_secret);
+    for secret in secrets.filter(|secret| !secret.is_empty()) {
         plain = plain.replace(secret, MASK);
     }
     let mut kept = String::with_capacity(plain.len());
@@ -68,8 +71,8 @@ pub(super) fn redact(words: &str, secret: Option<&str>) -> String {
 }
 
 /// Whether a text holds nothing that would be hidden.
-pub(super) fn is_harmless(text: &str, secret: Option<&str>) -> bool {
-    redact(text, secret) == text
+pub(super) fn is_harmless(text: &str, secrets: &[SecretString]) -> bool {
+    redact(text, secrets) == text
 }
 
 fn is_token(c: char) -> bool {
@@ -135,7 +138,7 @@ mod tests {
             ("123e4567-e89b-12d3-a456-426614174000", "***"),
             ("split sk-CAN\u{200b}ARY11111111", "split ***"),
         ] {
-            assert_eq!(redact(words, None), kept);
+            assert_eq!(redact(words, &[]), kept);
         }
     }
 
@@ -149,18 +152,21 @@ mod tests {
             "1250025 tokens > 200000 maximum",
             "Unrecognized key: 'presence_penalty'",
         ] {
-            assert_eq!(redact(words, None), words);
+            assert_eq!(redact(words, &[]), words);
         }
     }
 
     #[test]
     fn the_credential_in_use_is_masked_whatever_it_looks_like() {
-        assert_eq!(redact("key swordfish refused", Some("swordfish")), "key *** refused");
-        assert!(!is_harmless("swordfish", Some("swordfish")));
+        assert_eq!(
+            redact("key swordfish refused", &["swordfish".into()]),
+            "key *** refused"
+        );
+        assert!(!is_harmless("swordfish", &["swordfish".into()]));
     }
 
     #[test]
     fn control_characters_become_spaces() {
-        assert_eq!(redact("a\r\nb\u{1b}[31mc", None), "a  b [31mc");
+        assert_eq!(redact("a\r\nb\u{1b}[31mc", &[]), "a  b [31mc");
     }
 }

@@ -22,7 +22,7 @@ fn respond_as(provider: &str, status: u16, body: &str) -> Failure {
         status: Some(status),
         headers: &|_| None,
         body: body.as_bytes(),
-        secret: None,
+        secrets: &[],
         now: SystemTime::UNIX_EPOCH,
     })
 }

@@ -194,3 +194,20 @@ proptest! {
         prop_assert_eq!(joined, body);
     }
 }
+
+#[test]
+fn every_byte_of_the_data_has_its_place_in_the_frame() {
+    let raw = "\u{feff}data: ab\r\n: no data\r\ndata\r\nevent: e\r\ndata:  cd\r\n\r\n";
+    let mut decoder = SseDecoder::default();
+    decoder.push(Bytes::from_static(raw.as_bytes()));
+    let frame = decoder.next_frame().expect("small").expect("whole");
+    let data = frame.data.clone().expect("data");
+    assert_eq!(data, "ab\n\n cd");
+    let mut place = frame.places_in_raw();
+    for (at, byte) in data.iter().enumerate() {
+        let in_raw = frame.raw[place(at).expect("a place")];
+        assert_eq!(in_raw, if *byte == b'\n' { b'\r' } else { *byte }, "{at}");
+    }
+    assert_eq!(place(data.len()), Some(raw.len() - 4));
+    assert_eq!((place(data.len() + 1), place(0)), (None, None));
+}

@@ -200,7 +200,7 @@ impl<'a> Relay<'a> {
                 code: error.code.as_deref(),
                 kind: error.kind.as_deref(),
                 message: error.message.as_ref().map(|words| words.reveal()),
-                secret: self.exchange.secret(),
+                secrets: &self.exchange.upstream.settings.api_keys,
             })
         });
         self.failed(observed)

@@ -63,6 +63,10 @@ impl EventRule {
 
 pub(super) fn check(rules: &[EventRule], seen: &Seen, complaints: &mut Complaints) {
     for rule in rules {
+        if let Some(request) = &rule.request {
+            let sent = seen.replies.contains_key(request);
+            complaints.unless(sent, "events.request", request, &"no such request");
+        }
         let fired: Vec<_> = seen.fired.iter().filter(|fired| rule.concerns(fired)).collect();
         let count = fired.iter().filter(|fired| rule.describes(fired)).count() as u64;
         let admitted = rule.count.map_or(count > 0, |expected| expected.admits(count));

@@ -24,6 +24,7 @@ fn a_false_count_of_a_hook_is_refused() {
             event(json!({ "hook": "model_failover", "count": [2, 3] })),
             event(json!({ "hook": "model_failure_terminal" })),
             event(json!({ "hook": "model_failover", "request": "r2", "count": 1 })),
+            event(json!({ "hook": "model_failover", "request": "r9", "count": 0 })),
         ],
     );
 }

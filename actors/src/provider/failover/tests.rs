@@ -18,6 +18,7 @@ fn at<'a>(successor: Option<usize>) -> Situation<'a> {
         replay_safe: true,
         successor,
         same_again: true,
+        took: Duration::ZERO,
         retries: 0,
         other_credential: false,
         rotations: 0,
@@ -78,6 +79,16 @@ fn while_somebody_else_could_answer_only_a_broken_server_is_asked_once_more() {
         };
         assert_eq!(next_step(&failure, &once), ONWARD, "{failure:?} a second time");
     }
+}
+
+#[test]
+fn a_failure_that_was_slow_to_show_is_not_tried_again_while_somebody_else_could_answer() {
+    let slow = |successor| Situation {
+        took: Duration::from_secs(5),
+        ..at(successor)
+    };
+    assert_eq!(next_step(&answered(Reason::ServerError), &slow(Some(1))), ONWARD);
+    assert_eq!(next_step(&answered(Reason::ServerError), &slow(None)), retry(500));
 }
 
 #[test]

@@ -57,7 +57,7 @@ fn reason_of(provider: &str, response: &Value, body: &str) -> &'static str {
             .and_then(|status| u16::try_from(status).ok()),
         headers: &headers,
         body: body.as_bytes(),
-        secret: None,
+        secrets: &[],
         now: SystemTime::UNIX_EPOCH,
     });
     failure.reason.as_label()

@@ -18,7 +18,7 @@ fn wait_at(now: SystemTime, headers: &[(&str, &str)], body: &str) -> Option<Dura
         status: Some(429),
         headers: &find,
         body: body.as_bytes(),
-        secret: None,
+        secrets: &[],
         now,
     };
     classify(&signal).retry_after

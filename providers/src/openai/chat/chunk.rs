@@ -62,9 +62,10 @@ fn fill(frame: &Frame, gaps: &[(Gap, u64)]) -> Bytes {
         .data
         .as_deref()
         .map_or(0, |data| data.len() - data.trim_ascii_start().len());
+    let mut place_in_raw = frame.places_in_raw();
     let filled = gaps.iter().filter_map(|(gap, index)| {
         let (before, after) = gap.around;
-        let start = frame.place_in_raw(blank + gap.span.start)?;
+        let start = place_in_raw(blank + gap.span.start)?;
         Some((start..start + gap.span.len(), format!("{before}{index}{after}")))
     });
     let filled: Vec<_> = filled.collect();
