@@ -5,6 +5,7 @@ mod demo;
 mod log;
 mod output;
 mod serve;
+mod signals;
 mod sim;
 mod status;
 

@@ -10,6 +10,7 @@ mod engine;
 mod exhaustion;
 mod failover;
 mod headers;
+mod old_clients;
 mod house;
 mod operations;
 mod pass_through;

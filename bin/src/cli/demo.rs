@@ -16,6 +16,7 @@ use understudy_messages::events::{Event, SharedEvent};
 
 use self::driver::Driver;
 use self::stage::Stage;
+use super::signals::stop_asked;
 use super::{Exit, log, output};
 use crate::config::{LogFormat, LogSettings};
 use crate::scrape::Scrape;
@@ -68,7 +69,7 @@ async fn keep(stage: &Stage, json: bool) -> anyhow::Result<()> {
     if !json {
         output::say(&story::encore(stage));
     }
-    tokio::signal::ctrl_c().await.context("cannot wait for Ctrl-C")
+    stop_asked().await
 }
 
 async fn scrape(stage: &Stage) -> anyhow::Result<Scrape> {

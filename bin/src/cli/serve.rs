@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
 use understudy_messages::clock::Clock;
 use understudy_providers::sim::{SimOptions, Simulator};
 
+use super::signals::stop_asked;
 use super::{Exit, log, output, sim};
 use crate::config::{ConfigError, ServerConfig, report};
 use crate::{App, AppOptions};
@@ -133,15 +133,4 @@ fn announce(app: &App, origin: &str, json: bool) {
             "understudy serves\n  API    http://{api}/v1\n  admin  http://{admin}\n  from   {origin}"
         )),
     }
-}
-
-/// Waits for SIGINT or SIGTERM.
-async fn stop_asked() -> anyhow::Result<()> {
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut terminate = signal(SignalKind::terminate())?;
-    tokio::select! {
-        _ = interrupt.recv() => {}
-        _ = terminate.recv() => {}
-    }
-    Ok(())
 }

@@ -9,6 +9,7 @@ use understudy_messages::clock::Clock;
 use understudy_providers::sim::script::Plan;
 use understudy_providers::sim::{SimOptions, Simulator};
 
+use super::signals::stop_asked;
 use super::{Exit, output};
 
 /// The model that the built-in plan answers as.
@@ -50,7 +51,7 @@ pub(super) async fn run(args: Args, json: bool) -> anyhow::Result<Exit> {
         true => output::say_json(&json!({ "base_url": base })),
         false => output::say(&format!("simulated upstreams at {base} (any PROVIDER)\nCtrl-C ends it")),
     }
-    tokio::signal::ctrl_c().await.context("cannot wait for Ctrl-C")?;
+    stop_asked().await?;
     report(&simulator, json);
     let broken = !simulator.violations().is_empty();
     simulator.stop().await;

@@ -9,7 +9,7 @@ use super::{Exit, output};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The gateway's admin listener.
+    /// The gateway's admin listener: an address, with or without `http://`.
     #[arg(long, default_value = "http://127.0.0.1:4243", env = "UNDERSTUDY_ADMIN")]
     admin: String,
     /// The admin token, where the gateway asks for one.
@@ -28,7 +28,7 @@ pub(super) async fn run(args: Args, json: bool) -> anyhow::Result<Exit> {
 }
 
 async fn fetch(args: &Args) -> anyhow::Result<Value> {
-    let url = format!("{}/admin/v1/status", args.admin.trim_end_matches('/'));
+    let url = url(&args.admin);
     let client = reqwest::Client::builder()
         .no_proxy()
         .timeout(Duration::from_secs(10))
@@ -46,9 +46,18 @@ async fn fetch(args: &Args) -> anyhow::Result<Value> {
         status != 401,
         "{url} asks for an admin token: give --token or UNDERSTUDY_ADMIN_TOKEN"
     );
+    anyhow::ensure!(
+        status != 404,
+        "{url} does not exist: --admin takes the address of `listen.admin`"
+    );
     anyhow::ensure!(status.is_success(), "{url} answered {status}");
     let body = response.bytes().await.context("the answer broke off")?;
     serde_json::from_slice(&body).with_context(|| format!("{url} is not an Understudy admin listener"))
+}
+
+fn url(admin: &str) -> String {
+    let scheme = if admin.contains("://") { "" } else { "http://" };
+    format!("{scheme}{}/admin/v1/status", admin.trim_end_matches('/'))
 }
 
 fn for_people(status: &Value) -> String {
@@ -74,4 +83,20 @@ fn for_people(status: &Value) -> String {
         .map(|(label, key)| format!("{label:<16} {}", text(key)))
         .collect();
     lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_admin_listener_is_found_with_and_without_a_scheme() {
+        for (admin, found) in [
+            ("127.0.0.1:4243", "http://127.0.0.1:4243/admin/v1/status"),
+            ("http://127.0.0.1:4243/", "http://127.0.0.1:4243/admin/v1/status"),
+            ("https://ops.example.com", "https://ops.example.com/admin/v1/status"),
+        ] {
+            assert_eq!(url(admin), found);
+        }
+    }
 }

@@ -27,6 +27,11 @@ impl Path {
         Self(self.0.iter().cloned().chain([segment]).collect())
     }
 
+    /// Whether this is the whole document.
+    pub(crate) fn is_root(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether this is a place like `agents.*.plugins`, where `*` stands for any one key.
     pub(crate) fn matches(&self, pattern: &str) -> bool {
         let names: Vec<&str> = pattern.split('.').collect();

@@ -15,6 +15,16 @@ pub(crate) enum SubstitutionError {
     Malformed,
 }
 
+impl SubstitutionError {
+    /// What to do about it.
+    pub(crate) const fn fix(&self) -> &'static str {
+        match self {
+            Self::Unset(_) => "set the variable, or write `$${` for a plain `${`",
+            Self::Malformed => "write `${NAME}` and nothing else between the braces, or `$${` for a plain `${`",
+        }
+    }
+}
+
 /// The text with every reference replaced.
 ///
 /// # Errors

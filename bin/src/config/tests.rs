@@ -40,7 +40,7 @@ log: { level: debug, format: json }
 "#;
 
 /// The smallest document that is valid, for tests that add to it.
-const MINIMAL: &str = "providers: { openai: { models: [m] } }\n";
+const MINIMAL: &str = "providers: { openai: { api_key: k, models: [m] } }\n";
 
 /// Every variable is set, to something that must never be seen.
 fn canary(name: &str) -> Option<String> {
@@ -220,7 +220,11 @@ fn settings_of_the_failover_engine_have_bounds() {
         "agents.a.failover.on_status[2]: lists 500 twice"
     );
     assert_eq!(statuses("[500, null]").0, "agents.a.failover.on_status[1]: is empty");
-    let provider = |text: &str| only_problem(&format!("providers: {{ openai: {{ models: [m], {text} }} }}"));
+    let provider = |text: &str| {
+        only_problem(&format!(
+            "providers: {{ openai: {{ api_key: k, models: [m], {text} }} }}"
+        ))
+    };
     assert_eq!(
         provider("ask_usage: yess").0,
         "providers.openai.ask_usage: is neither true nor false"
@@ -254,16 +258,16 @@ fn without_agents_one_is_made_from_the_first_chain_or_model() {
     let listed = "providers:\n  z: { api: openai-chat, base_url: 'http://z', models: [z1, z2] }\n  \
                   a: { api: openai-chat, base_url: 'http://a', models: [a1] }";
     assert_eq!(of(listed), ("z/z1".to_owned(), 0));
-    let unlisted = "providers: { openai: }\nmodels: { openai/x: { context: 10 } }";
+    let unlisted = "providers: { openai: { api_key: k } }\nmodels: { openai/x: { context: 10 } }";
     assert_eq!(of(unlisted), ("openai/x".to_owned(), 0));
-    let none = only_problem("providers: { openai: }");
+    let none = only_problem("providers: { openai: { api_key: k } }");
     assert!(none.0.starts_with("agents: names no agent"), "{none:?}");
 }
 
 #[test]
 fn an_alias_among_fallbacks_is_its_chain_without_repetition() {
     let text = "
-providers: { openai: }
+providers: { openai: { api_key: k } }
 models: { fast: { chain: [openai/a, openai/b] } }
 agents: { x: { model: { primary: openai/b, fallbacks: [fast, openai/c] } } }";
     let agents = accepted(text).settings.agents;
@@ -311,13 +315,33 @@ agents: { a: { model: anthropic/claude-opus-5 } }";
 }
 
 #[test]
+fn a_vendor_known_by_name_needs_a_key_and_a_server_of_ones_own_does_not() {
+    let openai = |keys: &str| format!("providers: {{ openai: {{ models: [m], {keys} }} }}");
+    assert_eq!(only_problem(&openai("")).0, "providers.openai.api_key: is missing");
+    accepted(&openai("api_keys: [a, b]"));
+    accepted(&openai("base_url: 'http://127.0.0.1:8000/v1'"));
+}
+
+#[test]
+fn what_is_no_reference_is_told_how_one_is_written() {
+    let broken = MINIMAL.replace("api_key: k", "api_key: '${KEY:-none}'");
+    let (problem, fix) = only_problem(&broken);
+    assert_eq!(
+        problem,
+        "providers.openai.api_key: `${` does not begin a reference to a variable"
+    );
+    assert!(fix.starts_with("write `${NAME}`"), "{fix}");
+}
+
+#[test]
 fn a_typo_is_told_what_was_meant() {
-    let (problem, fix) = only_problem("providers: { openai: { models: [m], api_kye: k } }");
-    assert_eq!(problem, "providers.openai.api_kye: is not a known key");
-    assert_eq!(fix, "did you mean `api_key`?");
-    let (_, fix) =
-        only_problem("providers: { openai: { models: [gpt-5.5] } }\nagents: { a: { model: openai/gtp-5.5 } }");
-    assert_eq!(fix, "did you mean `gpt-5.5`?");
+    let (problem, fix) = only_problem("providers: { openai: { api_key: k, models: [m], base_ulr: x } }");
+    assert_eq!(problem, "providers.openai.base_ulr: is not a known key");
+    assert_eq!(fix, "did you mean `base_url`?");
+    let (_, fix) = only_problem(
+        "providers: { openai: { api_key: k, models: [gpt-5.5] } }\nagents: { a: { model: openai/gtp-5.5 } }",
+    );
+    assert_eq!(fix, "did you mean `openai/gpt-5.5`?");
     let (_, fix) = only_problem(&format!("{MINIMAL}agents: {{ a: {{ model: opnai/m }} }}"));
     assert_eq!(fix, "did you mean `openai`?");
 }
@@ -475,7 +499,7 @@ fn an_empty_document_lacks_providers() {
     for text in ["", "# nothing\n", "---\n", "{}"] {
         assert_eq!(only_problem(text).0, "providers: names no provider");
     }
-    assert_eq!(only_problem("providers").0, "is text, not a section");
+    assert_eq!(only_problem("providers").0, "the file is text, not a section");
 }
 
 #[test]

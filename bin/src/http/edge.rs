@@ -5,8 +5,8 @@ use std::task::{self, Poll};
 
 use actix_web::body::{BodySize, BoxBody, MessageBody};
 use actix_web::dev::{ServiceRequest, ServiceResponse};
-use actix_web::http::Method;
 use actix_web::http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use actix_web::http::{ConnectionType, Method, Version};
 use actix_web::middleware::Next;
 use actix_web::{HttpMessage, web};
 use secrecy::{ExposeSecret, SecretString};
@@ -40,7 +40,7 @@ pub(super) async fn observe(
     };
     let id = request_id(request.headers());
     request.extensions_mut().insert(RequestId(id.clone()));
-    let method = method_label(request.method());
+    let (method, version) = (method_label(request.method()), request.version());
     let route = Route::from_pattern(request.match_pattern().as_deref());
     let open = OpenRequest::new(shared, route);
     let mut response = next.call(request).await?;
@@ -49,6 +49,9 @@ pub(super) async fn observe(
     if let Ok(value) = HeaderValue::from_str(&id) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
+    if version < Version::HTTP_11 {
+        end_with_the_connection(&mut response);
+    }
     Ok(response.map_body(|_, body| {
         Observed {
             body: body.boxed(),
@@ -56,6 +59,15 @@ pub(super) async fn observe(
         }
         .boxed()
     }))
+}
+
+/// HTTP/1.0 knows no chunks: there a body of unknown length ends where its connection does.
+fn end_with_the_connection(response: &mut ServiceResponse<impl MessageBody>) {
+    if response.response().body().size() == BodySize::Stream {
+        let head = response.response_mut().head_mut();
+        head.no_chunking(true);
+        head.set_connection_type(ConnectionType::Close);
+    }
 }
 
 /// Lets pass who brings one of the client keys, where there are any.

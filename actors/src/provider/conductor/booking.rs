@@ -131,9 +131,10 @@ impl Conductor {
             candidates: self.cast.candidates.len(),
         };
         self.context.telemetry.failover(&decided);
-        tracing::info!(turn = %decided.turn, from = %decided.from, to = decided.to.as_ref().map(tracing::field::display),
-            reason = decided.reason.as_label(), status = decided.status, decision = decided.decision.as_label(),
-            "failover decided");
+        tracing::info!(request = %self.turn.request.request_id, turn = %decided.turn,
+            from = %decided.from, to = decided.to.as_ref().map(tracing::field::display),
+            reason = decided.reason.as_label(), status = decided.status, cut = ?decided.cut,
+            decision = decided.decision.as_label(), "failover decided");
         self.context.tap.publish(|| Event::FailoverDecided(decided));
     }
 

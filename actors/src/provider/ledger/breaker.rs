@@ -29,7 +29,10 @@ impl Breaker {
     /// The probe failed: it rests again, unless the failure is not of the kind that counts. `true` when a rest has begun.
     pub(super) fn probe_failed(&mut self, failure: &Failure, settings: &BreakerSettings, now: Instant) -> bool {
         match (&mut self.open, counts(failure)) {
-            (Some(open), true) if open.phase(now) == Phase::Probing => open.probe_failed(steps(settings), None, now),
+            (Some(open), true) if open.phase(now) == Phase::Probing => {
+                let rests = open.probe_failed(steps(settings), None, now);
+                note_reason(open, failure.reason, rests)
+            }
             (Some(_) | None, _) => {
                 self.probe_abandoned();
                 false
@@ -57,7 +60,8 @@ impl Breaker {
         }
         let steps = steps(settings);
         if let Some(open) = &mut self.open {
-            return open.failed(steps, None, now);
+            let rests = open.failed(steps, None, now);
+            return note_reason(open, failure.reason, rests);
         }
         self.failures = self.failures.saturating_add(1);
         let busy = last_success.is_some_and(|success| now.saturating_duration_since(success) < RECENT);
@@ -67,6 +71,14 @@ impl Breaker {
         }
         trips
     }
+}
+
+/// A rest that has begun is for the failure that began it, whatever the one before was for.
+fn note_reason(open: &mut Ladder, reason: Reason, rests: bool) -> bool {
+    if rests {
+        open.reason = reason;
+    }
+    rests
 }
 
 fn steps(settings: &BreakerSettings) -> Steps {
@@ -125,6 +137,30 @@ mod tests {
             assert!(fail(&mut breaker, 1, None, until));
             until += Duration::from_secs(20);
         }
+    }
+
+    #[test]
+    fn each_rest_is_for_the_failure_that_began_it() {
+        let (mut breaker, settings, now) = (Breaker::default(), BreakerSettings::default(), Clock::real().now());
+        fail(&mut breaker, 3, None, now);
+        breaker.failed(&failure(Reason::Timeout), &settings, None, now);
+        let reason = |breaker: &Breaker| breaker.open.map(|open| open.reason);
+        assert_eq!(
+            reason(&breaker),
+            Some(Reason::ServerError),
+            "a failure inside a rest changes nothing"
+        );
+        let due = now + Duration::from_secs(10);
+        breaker.open.as_mut().expect("open").probe();
+        assert!(breaker.probe_failed(&failure(Reason::Timeout), &settings, due));
+        assert_eq!(reason(&breaker), Some(Reason::Timeout));
+        assert!(breaker.failed(
+            &failure(Reason::Overloaded),
+            &settings,
+            None,
+            due + Duration::from_secs(20)
+        ));
+        assert_eq!(reason(&breaker), Some(Reason::Overloaded));
     }
 
     #[test]

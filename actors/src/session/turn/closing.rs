@@ -8,7 +8,7 @@ use understudy_messages::clock::Instant;
 use understudy_messages::events::{Event, TerminalFailure, TerminalKind, TurnEnded};
 use understudy_messages::failure::Reason;
 use understudy_messages::ids::{GenerationId, ModelRef, Name};
-use understudy_messages::terminal::Source;
+use understudy_messages::terminal::{Source, TurnFailure};
 use understudy_messages::turn::{Performance, TurnOutcome, TurnRequest};
 
 use crate::registry::Generation;
@@ -71,7 +71,7 @@ impl Closing {
     /// The turn's task panicked: the client sees its channel close, and the end is told here.
     pub(in crate::session) fn lost(&self) -> Option<ModelRef> {
         let agent = self.request.agent.clone().unwrap_or_else(|| "".into());
-        tracing::error!(turn = %self.request.id, "turn lost");
+        tracing::error!(request = %self.request.request_id, turn = %self.request.id, "turn lost");
         self.count(Some(&agent), TurnResult::Error, None, 0);
         self.publish(&agent, GenerationId::default(), &failed(Reason::Unknown, false));
         None
@@ -84,7 +84,8 @@ impl Closing {
         let turns = self.context.telemetry.turns();
         turns.agent(agent).ended(result, served_by);
         turns.ended(result, served_by, duration, attempts);
-        tracing::debug!(turn = %self.request.id, result = result.as_label(), attempts, "turn ended");
+        tracing::debug!(request = %self.request.request_id, turn = %self.request.id,
+            result = result.as_label(), attempts, "turn ended");
         duration
     }
 
@@ -105,8 +106,7 @@ impl Closing {
             Source::Cancelled(_) | Source::Gateway => TerminalKind::RunFailedBeforeReply,
         };
         self.context.telemetry.terminal(kind, failure.cause);
-        tracing::warn!(turn = %self.request.id, kind = kind.as_label(), reason = failure.reason_label(),
-            attempts = performance.attempts.len(), "terminal failure");
+        self.log_terminal(kind, failure, performance.attempts.len());
         self.context.tap.publish(|| {
             Event::TerminalFailure(TerminalFailure {
                 turn: self.request.id,
@@ -117,6 +117,16 @@ impl Closing {
                 attempts: performance.attempts.clone(),
             })
         });
+    }
+
+    /// Where nobody was asked the rests have told why already: in an outage a line for each turn would bury them.
+    fn log_terminal(&self, kind: TerminalKind, failure: &TurnFailure, attempts: usize) {
+        let (request, turn) = (&self.request.request_id, self.request.id);
+        let (kind, reason) = (kind.as_label(), failure.reason_label());
+        match attempts {
+            0 => tracing::debug!(%request, %turn, kind, reason, attempts, "terminal failure"),
+            _ => tracing::warn!(%request, %turn, kind, reason, attempts, "terminal failure"),
+        }
     }
 
     fn publish(&self, agent: &Name, generation: GenerationId, performance: &Performance) {

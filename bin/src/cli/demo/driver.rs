@@ -68,9 +68,12 @@ impl Driver {
         })
     }
 
-    /// Runs all sessions at the same time, the turns of each one after the other.
+    /// Runs all sessions at the same time, the turns of each one after the other. Those that time happens to begin first:
+    /// on a slow machine an outage would else be over before they ask.
     pub(super) async fn run(&self, sessions: u16, turns: u16) -> Vec<Receipt> {
-        let sessions = futures::stream::iter((0..usize::from(sessions)).map(|session| self.session(session, turns)));
+        let mut order: Vec<usize> = (0..usize::from(sessions)).collect();
+        order.sort_by_key(|session| SCENES[scene_of(*session)].paced.is_none());
+        let sessions = futures::stream::iter(order.into_iter().map(|session| self.session(session, turns)));
         let receipts: Vec<Vec<Receipt>> = sessions.buffer_unordered(usize::from(u16::MAX)).collect().await;
         receipts.into_iter().flatten().collect()
     }

@@ -97,7 +97,8 @@ impl<'a> Field<'a> {
         } else {
             format!("write {wanted} here")
         };
-        self.refuse(format!("is {}, not {wanted}", self.value.kind()), fix);
+        let subject = if self.path.is_root() { "the file " } else { "" };
+        self.refuse(format!("{subject}is {}, not {wanted}", self.value.kind()), fix);
     }
 
     fn child(&self, path: Path, node: &'a Node) -> Self {

@@ -39,7 +39,7 @@ impl Field<'_> {
             }),
             Err(errors) => {
                 for error in errors {
-                    self.refuse(error.to_string(), "set the variable, or write `$${` for a plain `${`");
+                    self.refuse(error.to_string(), error.fix());
                 }
                 None
             }

@@ -107,10 +107,11 @@ pub(super) fn resolve(field: &Field<'_>, text: &Text, providers: &Providers) -> 
     };
     match &provider.models {
         Some(listed) if !listed.contains(&model.model) => {
+            let listed: Vec<String> = listed.iter().map(|name| format!("{}/{name}", provider.name)).collect();
             field.refuse_text(
                 text,
                 format!("is not in the `models` of provider {}", provider.name),
-                suggestion::instead_of(&model.model, listed.iter().map(|name| &**name)),
+                suggestion::instead_of(&model.to_string(), listed.iter().map(String::as_str)),
             );
             None
         }

@@ -67,7 +67,8 @@ fn provider(name: Name, field: &Field<'_>) -> ProviderSettings {
             None if base_url.is_absent() && format_refused => String::new(),
             Some(_) | None => read_base_url(&base_url).unwrap_or_default(),
         };
-        settings.api_keys = api_keys(keys);
+        let vendor_itself = known.is_some() && base_url.is_absent();
+        settings.api_keys = api_keys(keys, vendor_itself);
         settings.models = listed_models(&keys.key("models"));
         settings.aggregator = keys.key("aggregator").flag().unwrap_or_default();
         settings.quota_group = quota_group(&keys.key("quota_group"));
@@ -104,8 +105,12 @@ fn read_base_url(field: &Field<'_>) -> Option<String> {
     }
 }
 
-fn api_keys(keys: &mut Section<'_>) -> Vec<SecretString> {
+/// A vendor that is known by name answers nobody without a key; a server of one's own may.
+fn api_keys(keys: &mut Section<'_>, needed: bool) -> Vec<SecretString> {
     let (one, many) = (keys.key("api_key"), keys.key("api_keys"));
+    if needed && one.is_absent() && many.is_absent() {
+        one.refuse("is missing", "write the key here: \"${OPENAI_API_KEY}\"");
+    }
     if !one.is_absent() && !many.is_absent() {
         many.refuse("stands beside `api_key`", "keep one of them: `api_keys` is the list");
     }
