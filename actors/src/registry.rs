@@ -25,7 +25,7 @@ use understudy_messages::settings::Settings;
 pub(crate) use admission::GATE_WAIT;
 pub use admission::{Admission, AdmitTurn};
 pub use generation::{Generation, Held, Published, Shard};
-pub use roster::{CastError, Roster, listed_models};
+pub use roster::{CastError, Roster};
 
 use self::admission::Turnstile;
 use crate::supervision::EndOfLife;

@@ -16,7 +16,7 @@ use anyhow::Context;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use understudy_actors::provider::ledger::Ledgers;
-use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext, listed_models};
+use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
 use understudy_actors::telemetry::Telemetry;
@@ -34,6 +34,11 @@ const UPKEEP_EVERY: Duration = Duration::from_secs(5);
 /// Longer than usual clients keep theirs (90 s), so that they close first. A connection that the client asks on while it
 /// is closed here is a request without an answer, or with a 408 that was meant for nobody.
 const CLIENT_IDLE: Duration = Duration::from_secs(120);
+
+/// How long the ending of a turn may take once it has been cancelled: as long as its session waits for it.
+const ENDING_GRACE: Duration = Duration::from_secs(10);
+/// How long a connection may take to write what is left of its response, once all turns have ended.
+const CONNECTION_GRACE: Duration = Duration::from_secs(5);
 
 /// Everything that the arbiters of one app share.
 pub struct Shared {
@@ -148,17 +153,15 @@ impl App {
             if drained.is_err() {
                 tracing::warn!(turns = serving.leases(), "budget spent, ending the turns that are left");
                 self.shared.abort.cancel();
-                let _ended_or_lost = clock
-                    .timeout_at(clock.now() + http::ENDING_GRACE, serving.empty())
-                    .await;
+                let _ended_or_lost = clock.timeout_at(clock.now() + ENDING_GRACE, serving.empty()).await;
             }
         }
         let ended = self.last_turn_ended();
-        let _lost = clock.timeout_at(clock.now() + http::ENDING_GRACE, ended).await;
+        let _lost = clock.timeout_at(clock.now() + ENDING_GRACE, ended).await;
         self.api.1.stop(true).await;
         self.admin.1.stop(true).await;
         let stopped = self.shared.supervision.tasks.stop();
-        let _stuck_tasks_die_with_us = clock.timeout_at(clock.now() + http::ENDING_GRACE, stopped).await;
+        let _stuck_tasks_die_with_us = clock.timeout_at(clock.now() + ENDING_GRACE, stopped).await;
         self.registry.stop();
     }
 
@@ -209,11 +212,7 @@ async fn start_registry(
     let shared = Arc::new(Shared {
         clock: options.clock.clone(),
         admission: Admission::new(published.clone(), admit.clone(), options.clock.clone()),
-        ledgers: Arc::new(Ledgers::new(
-            &config.settings,
-            &listed_models(&config.settings),
-            options.clock.now(),
-        )),
+        ledgers: Arc::new(Ledgers::new(&config.settings, options.clock.now())),
         in_flight: Arc::new(Semaphore::new(config.settings.limits.in_flight)),
         abort: CancellationToken::new(),
         started: crate::unix_seconds(&options.clock),
@@ -261,9 +260,7 @@ fn serve_api(shared: Arc<Shared>, listener: TcpListener, workers: usize) -> io::
     });
     let server = server.workers(workers).tcp_nodelay(true).h1_allow_half_closed(false);
     let server = server.keep_alive(CLIENT_IDLE).client_request_timeout(CLIENT_IDLE);
-    let server = server
-        .disable_signals()
-        .shutdown_timeout(http::CONNECTION_GRACE.as_secs());
+    let server = server.disable_signals().shutdown_timeout(CONNECTION_GRACE.as_secs());
     Ok(server.listen(listener)?.run())
 }
 

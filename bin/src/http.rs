@@ -10,7 +10,6 @@ mod ledger;
 mod models;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix_web::http::Method;
 use actix_web::middleware::from_fn;
@@ -18,11 +17,6 @@ use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, Handler, Resource, Responder};
 
 use crate::app::Shared;
-
-/// How long the ending of a turn may take once it has been cancelled: as long as its session waits for it.
-pub(crate) const ENDING_GRACE: Duration = Duration::from_secs(10);
-/// How long a connection may take to write what is left of its response, once all turns have ended.
-pub(crate) const CONNECTION_GRACE: Duration = Duration::from_secs(5);
 
 /// Methods of a path that only tells something.
 const READ: &str = "GET, HEAD, OPTIONS";

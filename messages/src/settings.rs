@@ -1,6 +1,6 @@
 //! Validated settings: what a generation is built from. `bin` reads them, everyone else is given them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +31,21 @@ pub struct Settings {
     pub breaker: BreakerSettings,
     /// Sizes and counts that are refused beyond.
     pub limits: Limits,
+}
+
+impl Settings {
+    /// Every model that configuration names somewhere, each once, in order. Only these are labels of their own.
+    pub fn listed(&self) -> Vec<ModelRef> {
+        let chains = self.aliases.values().flatten();
+        let speakers = self.agents.iter().flat_map(|agent| agent.chain());
+        let catalog = self.providers.values().flat_map(|provider| {
+            let names = provider.models.iter().flatten();
+            names.map(|model| ModelRef::new(provider.name.clone(), model.clone()))
+        });
+        let named = chains.chain(speakers).chain(self.models.keys()).cloned();
+        let listed: BTreeSet<ModelRef> = named.chain(catalog).collect();
+        listed.into_iter().collect()
+    }
 }
 
 /// The wire format that a provider speaks.
@@ -115,6 +130,13 @@ pub enum ContentFilter {
     Surface,
     /// One candidate of another provider is asked; if that refuses too, the client is told what the first one said.
     Next,
+}
+
+impl AgentSettings {
+    /// The models that may speak, in the order in which they are asked.
+    pub fn chain(&self) -> impl Iterator<Item = &ModelRef> {
+        std::iter::once(&self.primary).chain(&self.fallbacks)
+    }
 }
 
 /// Limits of sessions.

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use understudy::config::ServerConfig;
 use understudy_actors::provider::ledger::{CandidateState, Ledgers};
 use understudy_actors::provider::{ProviderActor, ProviderContext};
-use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext, listed_models};
+use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
 use understudy_actors::session::{SessionContext, SessionShardActor, SessionShardSettings};
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
@@ -202,7 +202,7 @@ impl House {
         let clock = Clock::real();
         let settings = ServerConfig::parse(config, &|_| None).expect("a good config").settings;
         let telemetry = Telemetry::new().expect("a sound table");
-        let ledgers = Arc::new(Ledgers::new(&settings, &listed_models(&settings), clock.now()));
+        let ledgers = Arc::new(Ledgers::new(&settings, clock.now()));
         let supervision = Supervision {
             tasks: Tasks::new(),
             clock: clock.clone(),

@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use understudy_messages::clock::Instant;
 use understudy_messages::failure::Reason;
-use understudy_messages::ids::{ModelRef, Name};
+use understudy_messages::ids::Name;
 use understudy_messages::settings::{BreakerSettings, KeyOrder, ProviderSettings, Settings};
 
 pub use ticket::{Purpose, Settled, Ticket, WindowOpened};
@@ -84,7 +84,8 @@ pub struct Ledgers(Vec<Arc<Ledger>>);
 
 impl Ledgers {
     /// Clean ledgers for every provider in the settings.
-    pub fn new(settings: &Settings, listed: &[ModelRef], now: Instant) -> Self {
+    pub fn new(settings: &Settings, now: Instant) -> Self {
+        let listed = settings.listed();
         let mut groups: HashMap<Name, Arc<Account>> = HashMap::new();
         let ledger = |provider: &Arc<ProviderSettings>| {
             let account = match &provider.quota_group {

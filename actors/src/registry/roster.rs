@@ -1,6 +1,6 @@
 //! Who may answer which request: names resolved to chains, by the settings of one generation. Pure.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use understudy_messages::ids::{ModelRef, Name};
@@ -14,19 +14,6 @@ pub struct Roster {
     providers: HashMap<Name, usize>,
     listed: HashMap<ModelRef, Arc<Candidate>>,
     bare: HashMap<Name, Vec<ModelRef>>,
-}
-
-/// Every model that configuration names somewhere, each once, in order.
-pub fn listed_models(settings: &Settings) -> Vec<ModelRef> {
-    let chains = settings.aliases.values().flatten();
-    let agents = settings.agents.iter().flat_map(|agent| chain_of(agent));
-    let catalog = settings.providers.values().flat_map(|provider| {
-        let names = provider.models.iter().flatten();
-        names.map(|model| ModelRef::new(provider.name.clone(), model.clone()))
-    });
-    let named = chains.chain(agents).chain(settings.models.keys()).cloned();
-    let listed: BTreeSet<ModelRef> = named.chain(catalog).collect();
-    listed.into_iter().collect()
 }
 
 /// A name that stands for nothing.
@@ -61,7 +48,7 @@ impl Roster {
                 roster.bare.entry(model.clone()).or_default().push(reference);
             }
         }
-        for model in listed_models(&settings) {
+        for model in settings.listed() {
             roster.list(&model);
         }
         roster
@@ -141,7 +128,7 @@ impl Roster {
             return Some(chain.clone());
         }
         if let Some(agent) = self.settings.agents.iter().find(|agent| &*agent.name == name) {
-            return Some(chain_of(agent).cloned().collect());
+            return Some(agent.chain().cloned().collect());
         }
         self.single(name).map(|model| vec![model])
     }
@@ -188,10 +175,6 @@ impl Roster {
             self.listed.entry(model.clone()).or_insert(candidate);
         }
     }
-}
-
-fn chain_of(agent: &AgentSettings) -> impl Iterator<Item = &ModelRef> {
-    std::iter::once(&agent.primary).chain(&agent.fallbacks)
 }
 
 #[cfg(test)]

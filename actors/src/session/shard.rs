@@ -174,7 +174,7 @@ mod tests {
             tasks: Tasks::new(),
             telemetry: Telemetry::new().expect("sound"),
             tap: EventTap::default(),
-            ledgers: Arc::new(Ledgers::new(&settings(), &[], clock.now())),
+            ledgers: Arc::new(Ledgers::new(&settings(), clock.now())),
             abort: CancellationToken::new(),
         };
         let idle = Duration::from_secs(60);

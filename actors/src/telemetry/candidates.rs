@@ -16,7 +16,6 @@ use super::{
     ATTEMPTS_TOTAL, FAILOVER, FIRST_CHUNK, NONE, OPERATION_DURATION, OTHER, PARSE_FAULTS, SERVER_FIRST_TOKEN, Series,
     TOKEN_USAGE, TOKENS_TOTAL, Telemetry,
 };
-use crate::registry::listed_models;
 
 const CHAT: (&str, &str) = ("gen_ai_operation_name", "chat");
 const TOKEN_KINDS: [&str; 5] = ["input", "output", "cache_read", "cache_write", "reasoning"];
@@ -126,7 +125,7 @@ pub struct Candidates {
 
 impl Candidates {
     pub(super) fn new(series: &Series, settings: &Settings) -> Self {
-        let listed = listed_models(settings);
+        let listed = settings.listed();
         touch_failovers(series, settings);
         health::touch(series, &settings.providers.keys().collect::<Vec<_>>());
         let first_token = |name: &str| series.histogram(&SERVER_FIRST_TOKEN, &[CHAT, ("gen_ai_request_model", name)]);
@@ -186,12 +185,7 @@ fn touch_failovers(series: &Series, settings: &Settings) {
     let agents: Vec<Vec<ModelRef>> = settings
         .agents
         .iter()
-        .map(|agent| {
-            std::iter::once(&agent.primary)
-                .chain(&agent.fallbacks)
-                .cloned()
-                .collect()
-        })
+        .map(|agent| agent.chain().cloned().collect())
         .collect();
     for chain in settings.aliases.values().chain(&agents) {
         for (place, from) in chain.iter().enumerate() {

@@ -21,13 +21,10 @@ fn ledger_with(keys: usize, edit: impl FnOnce(&mut ProviderSettings)) -> (Arc<Le
     let mut provider = (**settings.providers.values().next().expect("one")).clone();
     provider.api_keys = (0..keys).map(|key| format!("k{key}").into()).collect();
     edit(&mut provider);
-    let listed = [
-        ModelRef::new(provider.name.clone(), "x"),
-        ModelRef::new(provider.name.clone(), "y"),
-    ];
+    provider.models = Some(vec!["x".into(), "y".into()]);
     settings.providers = [(provider.name.clone(), Arc::new(provider))].into();
     let now = Clock::real().now();
-    let ledgers = Ledgers::new(&settings, &listed, now);
+    let ledgers = Ledgers::new(&settings, now);
     (ledgers.get(0).expect("one").clone(), now)
 }
 
@@ -188,7 +185,7 @@ fn members_of_a_quota_group_share_their_windows() {
         Arc::make_mut(provider).quota_group = Some("account".into());
     }
     let now = Clock::real().now();
-    let ledgers = Ledgers::new(&settings, &[], now);
+    let ledgers = Ledgers::new(&settings, now);
     let [one, two] = [0, 1].map(|index| ledgers.get(index).expect("there").clone());
     fail(&one, "x", &failure(Reason::RateLimit, Some(60)), now);
     assert_eq!(rests(&two, "anything", now), Some((Reason::RateLimit, now + secs(60))));
