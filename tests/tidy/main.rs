@@ -63,6 +63,11 @@ mod tests {
     }
 
     #[test]
+    fn documents_name_metrics_that_exist() {
+        check(metrics::check_documents);
+    }
+
+    #[test]
     fn code_is_free_of_what_is_banned() {
         check(bans::check);
     }

@@ -21,6 +21,22 @@ pub(crate) fn check(workspace: &Workspace) -> Vec<Violation> {
         .collect()
 }
 
+/// Documents name no metric that the code does not have.
+pub(crate) fn check_documents(workspace: &Workspace) -> Vec<Violation> {
+    let home = workspace.sources.iter().filter(|source| is_home(&source.path));
+    let known: Vec<&str> = home.flat_map(|source| &source.literals).map(|it| &*it.text).collect();
+    let mut violations = Vec::new();
+    for file in workspace.files.iter().filter(|file| file.path.ends_with(".md")) {
+        for (line, text) in (1..).zip(file.text.lines()) {
+            let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            let strangers = words.filter(|word| is_metric(word) && !known.contains(word));
+            violations
+                .extend(strangers.map(|word| Violation::new(&file.path, line, format!("no metric is named `{word}`"))));
+        }
+    }
+    violations
+}
+
 fn is_home(path: &str) -> bool {
     let rest = path.strip_prefix(HOME);
     rest.is_some_and(|rest| rest == ".rs" || rest.starts_with('/'))
@@ -42,6 +58,14 @@ mod tests {
 
     fn violations(path: &str, literal: &str) -> usize {
         check(&Workspace::sample(path, &format!("f(\"{literal}\");"))).len()
+    }
+
+    #[test]
+    fn a_document_that_names_a_metric_nobody_exports_is_refused() {
+        let text = "`understudy_turns_total`, and `understudy_turns_totl{a=\"b\"}`";
+        assert_eq!(check_documents(&Workspace::sample("docs/a.md", text)).len(), 2);
+        assert!(check_documents(&Workspace::sample("docs/a.rs", text)).is_empty());
+        assert!(check_documents(&Workspace::sample("docs/a.md", "understudy_actors, understudy_<part>")).is_empty());
     }
 
     #[test]

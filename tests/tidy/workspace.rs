@@ -18,7 +18,7 @@ pub(crate) struct Workspace {
     pub sources: Vec<Source>,
 }
 
-/// What holds nothing of ours; `.git` is a file in a linked worktree.
+/// What holds nothing of ours; `.git` may be a file.
 const SKIPPED: [&str; 5] = [".git", ".idea", ".venv", "node_modules", "target"];
 
 impl Workspace {

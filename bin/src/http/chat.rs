@@ -16,7 +16,7 @@ use understudy_messages::ids::{Name, SessionKey, ShardIndex, TurnId};
 use understudy_messages::session::{RunTurn, RunTurnError};
 use understudy_messages::terminal::TurnFailure;
 use understudy_messages::turn::TurnRequest;
-use understudy_providers::openai::chat;
+use understudy_providers::openai::chat::request::{RequestError, scan};
 
 use super::answer::{self, Frames};
 use super::edge::{ClientKey, RequestId};
@@ -86,20 +86,8 @@ fn admit(arbiter: &SessionArbiter, request: &HttpRequest, body: Bytes) -> Result
     if shared.published.closing() {
         return Err(TurnFailure::ours(503, "shutting_down", "The gateway is shutting down."));
     }
-    let facts = chat::request::scan(&body).map_err(|error| {
-        TurnFailure::ours(
-            400,
-            "invalid_request",
-            &format!("The request's body is not a chat completion: {error}."),
-        )
-    })?;
-    let permit = shared.in_flight.clone().try_acquire_owned().map_err(|_| {
-        TurnFailure::ours(
-            503,
-            "gateway_busy",
-            "As many turns are in flight as the gateway takes (limits.in_flight).",
-        )
-    })?;
+    let facts = scan(&body).map_err(not_a_chat)?;
+    let permit = shared.in_flight.clone().try_acquire_owned().map_err(|_| busy())?;
     let turn = Arc::new(TurnRequest {
         id: TurnId::new(),
         request_id: request
@@ -162,6 +150,16 @@ async fn start(arbiter: &SessionArbiter, turn: Admitted) -> Result<Frames, TurnF
             "The session is being restarted. Please try again.",
         )),
     }
+}
+
+fn not_a_chat(error: RequestError) -> TurnFailure {
+    let hint = format!("The request's body is not a chat completion: {error}.");
+    TurnFailure::ours(400, "invalid_request", &hint)
+}
+
+fn busy() -> TurnFailure {
+    let hint = "As many turns are in flight as the gateway takes (limits.in_flight).";
+    TurnFailure::ours(503, "gateway_busy", hint)
 }
 
 fn starting() -> TurnFailure {
