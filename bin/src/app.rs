@@ -60,6 +60,8 @@ pub struct Shared {
     pub(crate) ledgers: Arc<Ledgers>,
     /// Turns that may still come.
     pub(crate) in_flight: Arc<Semaphore>,
+    /// Room for request bodies that are still arriving, in KiB.
+    pub(crate) arriving: Semaphore,
     /// Ends the turns that a shutdown does not wait for any longer.
     pub(crate) abort: CancellationToken,
     /// When the app started, in seconds since 1970.
@@ -214,6 +216,7 @@ async fn start_registry(
         admission: Admission::new(published.clone(), admit.clone(), options.clock.clone()),
         ledgers: Arc::new(Ledgers::new(&config.settings, options.clock.now())),
         in_flight: Arc::new(Semaphore::new(config.settings.limits.in_flight)),
+        arriving: Semaphore::new(http::arriving(config.settings.limits.body)),
         abort: CancellationToken::new(),
         started: crate::unix_seconds(&options.clock),
         supervision: supervision.clone(),

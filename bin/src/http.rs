@@ -2,6 +2,7 @@
 
 mod admin;
 mod answer;
+mod body;
 mod chat;
 mod edge;
 mod error;
@@ -16,6 +17,7 @@ use actix_web::middleware::from_fn;
 use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, Handler, Resource, Responder};
 
+pub(crate) use self::body::arriving;
 use crate::app::Shared;
 
 /// Methods of a path that only tells something.

@@ -243,6 +243,12 @@ async fn a_guessed_rest_is_asked_once_when_nothing_else_is_left() {
     let failure = refusal(ask(&house, "alone").await);
     assert_eq!(house.calls().len() - before, 1, "asked once, without a retry");
     assert_eq!(failure.status, 429);
+    let failure = refusal(ask(&house, "alone").await);
+    assert_eq!(
+        (failure.status, failure.attempts),
+        (429, 0),
+        "and not again before the rest is over"
+    );
 }
 
 #[actix::test]

@@ -36,6 +36,8 @@ pub(super) struct Conductor {
     untrusted: Vec<usize>,
     /// The first verdict of a content filter, once another provider has been asked about it.
     filtered: Option<Failure>,
+    /// Whether a rest of our own guessing has been cut short for this turn: once is enough.
+    asked_early: bool,
     first_failure: Option<(Instant, Reason)>,
     /// Time spent on providers and on waits that they asked for.
     upstream: Duration,
@@ -59,6 +61,7 @@ impl Conductor {
             attempts: Vec::new(),
             untrusted: Vec::new(),
             filtered: None,
+            asked_early: false,
             first_failure: None,
             upstream: Duration::ZERO,
         }

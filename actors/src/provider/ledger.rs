@@ -294,7 +294,7 @@ fn verdict<'a>(ladders: impl Iterator<Item = (&'a Ladder, bool)>, early: bool, n
         match phase {
             Phase::Lapsed => {}
             Phase::Due => probe = true,
-            Phase::Resting if early => probe = true,
+            Phase::Resting if early && ladder.may_be_asked_early() => probe = true,
             Phase::Resting | Phase::Probing => {
                 let rest = Rest {
                     reason: ladder.reason,

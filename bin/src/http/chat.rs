@@ -8,6 +8,7 @@ use std::time::Duration;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
 use bytes::Bytes;
+use tokio::sync::OwnedSemaphorePermit;
 use understudy_messages::cancel::TurnCancel;
 use understudy_messages::client::ClientChannel;
 use understudy_messages::clock::Instant;
@@ -19,16 +20,16 @@ use understudy_messages::turn::TurnRequest;
 use understudy_providers::openai::chat::request::{RequestError, scan};
 
 use super::answer::{self, Frames};
+use super::body;
 use super::edge::{ClientKey, RequestId};
 use super::{error, headers};
+use crate::app::Shared;
 use crate::arbiter::SessionArbiter;
 
 const SESSION: HeaderName = HeaderName::from_static("x-session-id");
 const SESSION_LONG: HeaderName = HeaderName::from_static("x-understudy-session");
 const AGENT: HeaderName = HeaderName::from_static("x-understudy-agent");
 const TIMEOUT: HeaderName = HeaderName::from_static("x-understudy-timeout-ms");
-/// How long a request's body may take to arrive.
-const BODY_WAIT: Duration = Duration::from_secs(60);
 
 /// Runs one turn.
 pub(super) async fn completions(
@@ -37,8 +38,10 @@ pub(super) async fn completions(
     payload: web::Payload,
 ) -> HttpResponse {
     let answered = async {
-        let body = read(&arbiter, payload).await?;
-        let turn = admit(&arbiter, &request, body)?;
+        // the place before the body: what waits in memory is counted
+        let place = place(&arbiter.shared)?;
+        let body = body::read(&arbiter.shared, &request, payload).await?;
+        let turn = admit(&arbiter, &request, body, place)?;
         let session = turn.request.session.clone();
         let frames = start(&arbiter, turn).await?;
         Ok::<_, TurnFailure>((session, answer::respond(frames).await))
@@ -49,26 +52,12 @@ pub(super) async fn completions(
     }
 }
 
-async fn read(arbiter: &SessionArbiter, payload: web::Payload) -> Result<Bytes, TurnFailure> {
-    let limit = arbiter.shared.config.settings.limits.body;
-    let clock = &arbiter.shared.clock;
-    let too_slow = |_| TurnFailure::ours(408, "body_timeout", "The request's body did not arrive in time.");
-    match clock
-        .timeout_at(clock.now() + BODY_WAIT, payload.to_bytes_limited(limit))
-        .await
-        .map_err(too_slow)?
-    {
-        Ok(Ok(body)) => Ok(body),
-        Ok(Err(_broken)) => Err(TurnFailure::ours(
-            400,
-            "body_unreadable",
-            "The request's body broke off.",
-        )),
-        Err(_too_large) => {
-            let hint = format!("The request's body is larger than {limit} bytes (limits.body).");
-            Err(TurnFailure::ours(413, "body_too_large", &hint))
-        }
+/// A place among the turns in flight, if there is one and the gateway stays.
+fn place(shared: &Shared) -> Result<OwnedSemaphorePermit, TurnFailure> {
+    if shared.published.closing() {
+        return Err(TurnFailure::ours(503, "shutting_down", "The gateway is shutting down."));
     }
+    shared.in_flight.clone().try_acquire_owned().map_err(|_| busy())
 }
 
 /// What goes to the session, and what stays here.
@@ -79,15 +68,16 @@ struct Admitted {
     shard: ShardIndex,
 }
 
-fn admit(arbiter: &SessionArbiter, request: &HttpRequest, body: Bytes) -> Result<Admitted, TurnFailure> {
+fn admit(
+    arbiter: &SessionArbiter,
+    request: &HttpRequest,
+    body: Bytes,
+    permit: OwnedSemaphorePermit,
+) -> Result<Admitted, TurnFailure> {
     let shared = &arbiter.shared;
     let received = shared.clock.now();
     let home = arbiter.place().ok_or_else(starting)?;
-    if shared.published.closing() {
-        return Err(TurnFailure::ours(503, "shutting_down", "The gateway is shutting down."));
-    }
     let facts = scan(&body).map_err(not_a_chat)?;
-    let permit = shared.in_flight.clone().try_acquire_owned().map_err(|_| busy())?;
     let turn = Arc::new(TurnRequest {
         id: TurnId::new(),
         request_id: request

@@ -124,6 +124,9 @@ impl Conductor {
 
     /// Asks once, before its rest ends, the candidate whose rest ends soonest, where all who rest do so by our own guess.
     pub(super) fn ask_early(&mut self) -> Option<Ticket> {
+        if std::mem::replace(&mut self.asked_early, true) {
+            return None;
+        }
         let mut resting = Vec::new();
         for tried in &self.tried {
             if let TriedOutcome::Rested(rest) = &tried.outcome {

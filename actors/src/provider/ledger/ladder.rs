@@ -43,6 +43,8 @@ pub(super) struct Ladder {
     pub(super) rests: u32,
     failed: Instant,
     probing: bool,
+    /// Whether this rest has been asked early, in vain.
+    asked_early: bool,
 }
 
 /// What a ladder says now.
@@ -68,6 +70,7 @@ impl Ladder {
             rests: 0,
             failed: now,
             probing: false,
+            asked_early: false,
         };
         ladder.rest(steps, stated, now);
         ladder
@@ -106,9 +109,15 @@ impl Ladder {
         }
     }
 
+    /// Whether it may be asked before its rest ends: once for each rest.
+    pub(super) fn may_be_asked_early(&self) -> bool {
+        !self.asked_early
+    }
+
     /// The probe failed at `now`. `true` when it opened a rest; one that was sent early leaves the rest as it was.
     pub(super) fn probe_failed(&mut self, steps: Steps, stated: Option<Duration>, now: Instant) -> bool {
         self.probing = false;
+        self.asked_early |= now < self.until;
         self.failed(steps, stated, now)
     }
 
@@ -128,6 +137,7 @@ impl Ladder {
         self.stated = stated.is_some();
         self.failed = now;
         self.probing = false;
+        self.asked_early = false;
     }
 
     fn move_later(&mut self, stated: Option<Duration>, now: Instant) {
@@ -210,7 +220,10 @@ mod tests {
         let before = ladder;
         ladder.probe();
         assert!(!ladder.probe_failed(STEPS, None, now + secs(3)));
-        assert_eq!(ladder, before);
+        assert_eq!((ladder.until, ladder.rests), (before.until, before.rests));
+        assert!(!ladder.may_be_asked_early(), "once for each rest");
+        ladder.failed(STEPS, None, now + secs(31));
+        assert!(ladder.may_be_asked_early());
     }
 
     #[test]

@@ -83,6 +83,10 @@ fn a_guessed_rate_limit_window_may_be_asked_early_one_at_a_time_case_47() {
         Some((Reason::RateLimit, now + secs(30))),
         "unchanged"
     );
+    assert!(
+        ledger.enter(&"x".into(), Purpose::Early, now + secs(6)).is_err(),
+        "once for each rest"
+    );
 }
 
 #[test]

@@ -1,0 +1,74 @@
+//! A request's body on its way in: bounded in size, in time, and in what all of them take together.
+
+use std::time::Duration;
+
+use actix_web::http::header;
+use actix_web::{HttpRequest, web};
+use bytes::Bytes;
+use understudy_messages::terminal::TurnFailure;
+
+use crate::app::Shared;
+
+/// How long a request's body may take to arrive.
+const WAIT: Duration = Duration::from_secs(60);
+/// What bodies that are still arriving may take together, in KiB; one of the largest size always fits.
+const ARRIVING: usize = 512 << 10;
+const KIB: usize = 1024;
+
+/// The permits of bodies that are still arriving, in KiB, where one may have `limit` bytes.
+pub(crate) fn arriving(limit: usize) -> usize {
+    ARRIVING.max(limit.div_ceil(KIB))
+}
+
+/// Reads the whole body. A client that announces no length is taken to send the most that it may.
+pub(super) async fn read(shared: &Shared, request: &HttpRequest, payload: web::Payload) -> Result<Bytes, TurnFailure> {
+    let limit = shared.config.settings.limits.body;
+    let announced = request
+        .headers()
+        .get(header::CONTENT_LENGTH)
+        .and_then(|value| value.to_str().ok()?.parse().ok());
+    let announced: usize = announced.unwrap_or(limit);
+    if announced > limit {
+        return Err(too_large(limit));
+    }
+    let room = u32::try_from(announced.div_ceil(KIB)).unwrap_or(u32::MAX);
+    let _room = shared.arriving.try_acquire_many(room).map_err(|_| {
+        TurnFailure::ours(
+            503,
+            "gateway_busy",
+            "Too many large requests are arriving at the same time.",
+        )
+    })?;
+    let deadline = shared.clock.now() + WAIT;
+    let too_slow = |_| TurnFailure::ours(408, "body_timeout", "The request's body did not arrive in time.");
+    match shared
+        .clock
+        .timeout_at(deadline, payload.to_bytes_limited(limit))
+        .await
+        .map_err(too_slow)?
+    {
+        Ok(Ok(body)) => Ok(body),
+        Ok(Err(_broken)) => Err(TurnFailure::ours(
+            400,
+            "body_unreadable",
+            "The request's body broke off.",
+        )),
+        Err(_too_large) => Err(too_large(limit)),
+    }
+}
+
+fn too_large(limit: usize) -> TurnFailure {
+    let hint = format!("The request's body is larger than {limit} bytes (limits.body).");
+    TurnFailure::ours(413, "body_too_large", &hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_body_of_the_largest_size_always_fits() {
+        assert_eq!(arriving(20_000_000), ARRIVING);
+        assert_eq!(arriving(1 << 30), 1 << 20);
+    }
+}
