@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -81,4 +83,31 @@ async fn a_client_that_does_not_read_holds_up_no_shutdown() {
     stage.gateway.begin_stop(Duration::from_secs(5));
     let cause = CancelCause::Shutdown;
     ends(&stage, TurnOutcome::Cancelled { cause }).await;
+}
+
+#[tokio::test]
+async fn large_bodies_that_are_still_arriving_are_bounded_together() {
+    const LARGEST: usize = 20_000_000;
+    const FIT: usize = (512 << 10) / LARGEST.div_ceil(1024);
+    let stage = Stage::set(json!({ "a/m": { "calls": [{ "answer": { "text": "yes" } }] } })).await;
+    let address = stage.gateway.api("").replace("http://", "");
+    let head = format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {LARGEST}\r\n\r\n{{");
+    let mut arriving = FuturesUnordered::new();
+    for _ in 0..FIT + 4 {
+        let mut socket = TcpStream::connect(&address).await.expect("a connection");
+        socket.write_all(head.as_bytes()).await.expect("sent");
+        arriving.push(async move {
+            let mut status = [0; 12];
+            socket.read_exact(&mut status).await.expect("an answer");
+            String::from_utf8_lossy(&status).into_owned()
+        });
+    }
+    for _ in 0..4 {
+        assert_eq!(
+            arriving.next().await.as_deref(),
+            Some("HTTP/1.1 503"),
+            "there is no room for it"
+        );
+    }
+    assert_eq!(stage.ask(&question(false)).await.status, 200, "a small one still fits");
 }
