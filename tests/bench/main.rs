@@ -41,8 +41,8 @@ fn main() {
 
 fn measure() {
     let gateway = process::build_gateway();
-    let pinning = Pinning::of_this_machine();
     println!("{}", machine::describe());
+    let pinning = Pinning::of_this_machine();
     println!("{pinning}");
     let stage = Stage::set(&gateway, pinning);
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
