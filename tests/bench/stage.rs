@@ -1,0 +1,117 @@
+//! Who plays: one upstream, the forwarder, and two gateways that differ in one setting.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::process::{Core, Pinning, Program};
+use crate::{forwarder, upstream};
+
+/// More failures in a row than any run has: the breaker never opens, every turn fails over anew.
+const NEVER: u32 = 1_000_000;
+/// The default of `defaults.breaker.failures`: during an outage the lead is asked by a probe now and then.
+const AS_SHIPPED: u32 = 3;
+
+const GATEWAY_PATH: &str = "/v1/chat/completions";
+
+/// The running programs.
+pub struct Stage {
+    _upstream: Program,
+    forwarder: Program,
+    /// Its breaker never opens.
+    gateway: Program,
+    /// Its breaker opens at once, and stays open: the outage lasts as long as the bench.
+    in_outage: Program,
+}
+
+/// One way through one program.
+pub struct Target<'a> {
+    pub name: &'static str,
+    pub program: &'a Program,
+    pub path: &'static str,
+    pub model: &'static str,
+    /// Whether every connection names a session of its own.
+    pub sessions: bool,
+    /// Response headers that every answer must have.
+    pub expected: &'static [(&'static str, &'static str)],
+}
+
+impl Stage {
+    /// Starts everybody.
+    pub fn set(gateway: &Path, pinning: Pinning) -> Self {
+        let this = std::env::current_exe().expect("an executable");
+        let upstream = Program::start(pinning, Core::Other, &this, &[upstream::ROLE]);
+        let origin = format!("http://{}", upstream.address);
+        let serve = |name, failures| {
+            let file = write_config(name, &origin, failures);
+            let file = file.to_str().expect("a path in UTF-8");
+            Program::start(pinning, Core::Measured, gateway, &["--json", "serve", "--config", file])
+        };
+        Self {
+            forwarder: Program::start(pinning, Core::Measured, &this, &[forwarder::ROLE, &origin]),
+            gateway: serve("gateway", NEVER),
+            in_outage: serve("in-outage", AS_SHIPPED),
+            _upstream: upstream,
+        }
+    }
+
+    /// Everything that is measured; the first is what the others are compared with.
+    pub fn targets(&self) -> [Target<'_>; 5] {
+        let healthy = Target {
+            name: "gateway",
+            program: &self.gateway,
+            path: GATEWAY_PATH,
+            model: "direct",
+            sessions: false,
+            expected: &[("x-understudy-served-by", "ok/m"), ("x-understudy-attempts", "1")],
+        };
+        [
+            Target {
+                name: "forwarder",
+                program: &self.forwarder,
+                path: "/ok/v1/chat/completions",
+                model: upstream::MODEL,
+                expected: &[],
+                ..healthy
+            },
+            Target { ..healthy },
+            Target {
+                name: "gateway, named sessions",
+                sessions: true,
+                ..healthy
+            },
+            Target {
+                name: "gateway, every turn fails over",
+                model: "hop",
+                expected: &[("x-understudy-served-by", "ok/m"), ("x-understudy-attempts", "2")],
+                ..healthy
+            },
+            Target {
+                name: "gateway, lead known to be down",
+                program: &self.in_outage,
+                model: "hop",
+                expected: &[("x-understudy-served-by", "ok/m")],
+                ..healthy
+            },
+        ]
+    }
+}
+
+fn write_config(name: &str, origin: &str, failures: u32) -> PathBuf {
+    let model = upstream::MODEL;
+    let config = format!(
+        r#"listen: {{ api: "127.0.0.1:0", admin: "127.0.0.1:0" }}
+providers:
+  ok: {{ api: openai-chat, base_url: "{origin}/ok/v1", models: [{model}] }}
+  bad: {{ api: openai-chat, base_url: "{origin}/bad/v1", models: [{model}] }}
+models:
+  direct: {{ chain: [ok/{model}] }}
+  hop: {{ chain: [bad/{model}, ok/{model}] }}
+defaults:
+  retry: {{ max_per_target: 0 }}
+  breaker: {{ failures: {failures} }}
+"#
+    );
+    let file = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("forwarder-bench-{name}.yaml"));
+    fs::write(&file, config).expect("the target directory can be written");
+    file
+}
