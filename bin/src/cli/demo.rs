@@ -54,7 +54,7 @@ pub(super) async fn run(args: Args, json: bool) -> anyhow::Result<Exit> {
     let scrape = scrape(&stage).await?;
     let verdict = referee::judge(&stage, &receipts, &told, &scrape);
     match json {
-        true => output::say_json(&verdict.as_json()),
+        true => output::say_json(&story::for_programs(&stage, &verdict)),
         false => output::say(&story::ending(&verdict)),
     }
     if args.keep {

@@ -48,6 +48,15 @@ pub(super) fn ending(verdict: &Verdict) -> String {
     text
 }
 
+/// The verdict, and where the gateway listens: with `--keep` it goes on serving there.
+pub(super) fn for_programs(stage: &Stage, verdict: &Verdict) -> serde_json::Value {
+    let (api, admin) = (stage.app.api(), stage.app.admin());
+    let mut json = verdict.as_json();
+    json["api"] = format!("http://{api}/v1").into();
+    json["admin"] = format!("http://{admin}").into();
+    json
+}
+
 fn table(verdict: &Verdict) -> String {
     let mut text = String::new();
     // writing to a string cannot fail
