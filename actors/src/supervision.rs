@@ -65,12 +65,12 @@ impl Tasks {
 
     /// Runs `future` on the current arbiter. A panic in it is logged under `name` and ends nothing else.
     pub fn spawn(&self, name: &'static str, future: impl Future<Output = ()> + 'static) {
-        let guarded = AssertUnwindSafe(future).catch_unwind();
-        let task = async move {
-            if guarded.await.is_err() {
+        // combined, not awaited in a block: that would hold the future twice
+        let task = AssertUnwindSafe(future).catch_unwind().map(move |ended| {
+            if ended.is_err() {
                 tracing::error!(task = name, "task panicked");
             }
-        };
+        });
         let _detached = self.tracker.spawn_local(task);
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
-use reqwest::{Request, Response};
+use reqwest::{Method, Request, Response, Url};
 use secrecy::{ExposeSecret, SecretString};
 use understudy_messages::client::{AnswerHead, ClientFrame};
 use understudy_messages::clock::{Clock, Instant};
@@ -51,6 +51,8 @@ pub fn http_client(connect: Duration) -> Result<reqwest::Client, reqwest::Error>
 /// One provider's API, as seen from one arbiter.
 pub struct Upstream {
     settings: Arc<ProviderSettings>,
+    /// Where completions are asked for; `None` for a base URL that is none, which configuration refuses.
+    completions: Option<Url>,
     client: reqwest::Client,
     clock: Clock,
 }
@@ -58,7 +60,11 @@ pub struct Upstream {
 impl Upstream {
     /// The API that `settings` describe, reached through `client`.
     pub fn new(settings: Arc<ProviderSettings>, client: reqwest::Client, clock: Clock) -> Self {
+        let completions = match settings.api {
+            Api::OpenaiChat => format!("{}/chat/completions", settings.base_url),
+        };
         Self {
+            completions: Url::parse(&completions).ok(),
             settings,
             client,
             clock,
@@ -136,11 +142,12 @@ impl<'a> Exchange<'a> {
                 self.upstream.settings.ask_usage,
             ),
         };
-        let url = format!("{}/chat/completions", self.upstream.settings.base_url);
-        let request = self.upstream.client.post(url).headers(self.headers()).body(body);
-        request
-            .build()
-            .map_err(|_| failed(Failure::observed(Reason::Unknown, Cut::Refused)))
+        let nowhere = || failed(Failure::observed(Reason::Unknown, Cut::Refused));
+        let url = self.upstream.completions.clone().ok_or_else(nowhere)?;
+        let mut request = Request::new(Method::POST, url);
+        *request.headers_mut() = self.headers();
+        *request.body_mut() = Some(body.into());
+        Ok(request)
     }
 
     /// Whether a report of tokens was asked for that the client did not ask for.

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use actix_web::http::header;
 use actix_web::{HttpRequest, web};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
+use futures::StreamExt;
 use understudy_messages::terminal::TurnFailure;
 
 use crate::app::Shared;
@@ -13,6 +14,8 @@ use crate::app::Shared;
 const WAIT: Duration = Duration::from_secs(60);
 /// What bodies that are still arriving may take together, in KiB; one of the largest size always fits.
 const ARRIVING: usize = 512 << 10;
+/// The most memory that is set aside because a head announced that much.
+const ON_CREDIT: usize = 64 << 10;
 const KIB: usize = 1024;
 
 /// The permits of bodies that are still arriving, in KiB, where one may have `limit` bytes.
@@ -41,20 +44,22 @@ pub(super) async fn read(shared: &Shared, request: &HttpRequest, payload: web::P
     })?;
     let deadline = shared.clock.now() + WAIT;
     let too_slow = |_| TurnFailure::ours(408, "body_timeout", "The request's body did not arrive in time.");
-    match shared
-        .clock
-        .timeout_at(deadline, payload.to_bytes_limited(limit))
-        .await
-        .map_err(too_slow)?
-    {
-        Ok(Ok(body)) => Ok(body),
-        Ok(Err(_broken)) => Err(TurnFailure::ours(
-            400,
-            "body_unreadable",
-            "The request's body broke off.",
-        )),
-        Err(_too_large) => Err(too_large(limit)),
+    let read = shared.clock.timeout_at(deadline, collect(announced, payload, limit));
+    read.await.map_err(too_slow)?
+}
+
+/// Takes the memory that the body needs and no more: it is kept as long as its turn.
+async fn collect(announced: usize, mut payload: web::Payload, limit: usize) -> Result<Bytes, TurnFailure> {
+    let mut body = BytesMut::with_capacity(announced.min(ON_CREDIT));
+    while let Some(bytes) = payload.next().await {
+        let broken = |_| TurnFailure::ours(400, "body_unreadable", "The request's body broke off.");
+        let bytes = bytes.map_err(broken)?;
+        if bytes.len() > limit - body.len() {
+            return Err(too_large(limit));
+        }
+        body.extend_from_slice(&bytes);
     }
+    Ok(body.freeze())
 }
 
 fn too_large(limit: usize) -> TurnFailure {

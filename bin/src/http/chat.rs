@@ -13,7 +13,7 @@ use understudy_messages::cancel::TurnCancel;
 use understudy_messages::client::ClientChannel;
 use understudy_messages::clock::Instant;
 use understudy_messages::failure::CancelCause;
-use understudy_messages::ids::{Name, SessionKey, ShardIndex, TurnId};
+use understudy_messages::ids::{Name, SessionKey, ShardIndex};
 use understudy_messages::session::{RunTurn, RunTurnError};
 use understudy_messages::terminal::TurnFailure;
 use understudy_messages::turn::TurnRequest;
@@ -78,12 +78,11 @@ fn admit(
     let received = shared.clock.now();
     let home = arbiter.place().ok_or_else(starting)?;
     let facts = scan(&body).map_err(not_a_chat)?;
+    let id = request.extensions().get::<RequestId>().cloned();
+    let id = id.unwrap_or_else(|| RequestId::of(request.headers()));
     let turn = Arc::new(TurnRequest {
-        id: TurnId::new(),
-        request_id: request
-            .extensions()
-            .get::<RequestId>()
-            .map_or_else(|| "".into(), |id| id.0.clone()),
+        id: id.turn,
+        request_id: id.name,
         session: session_key(request)?,
         agent: text(request.headers(), AGENT)?.map(Name::from),
         headers: headers::to_provider(request.headers()),

@@ -22,9 +22,14 @@ use crate::app::Shared;
 /// The header that names a request in logs and support tickets.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 
-/// The id of the request: the client's own where it is plain, else a new one.
+/// What a request is called.
 #[derive(Clone, Debug)]
-pub(super) struct RequestId(pub(super) Name);
+pub(super) struct RequestId {
+    /// What the client sees: its own id where that is plain, else one that is made from the turn's.
+    pub(super) name: Name,
+    /// The id of the turn that it becomes, if it becomes one.
+    pub(super) turn: TurnId,
+}
 
 /// Which client key sent the request; `None` where none are configured.
 #[derive(Clone, Copy, Debug)]
@@ -38,15 +43,15 @@ pub(super) async fn observe(
     let Some(shared) = request.app_data::<web::Data<Shared>>().cloned() else {
         return next.call(request).await.map(ServiceResponse::map_into_boxed_body);
     };
-    let id = request_id(request.headers());
-    request.extensions_mut().insert(RequestId(id.clone()));
+    let id = RequestId::of(request.headers());
+    request.extensions_mut().insert(id.clone());
     let (method, version) = (method_label(request.method()), request.version());
     let route = Route::from_pattern(request.match_pattern().as_deref());
     let open = OpenRequest::new(shared, route);
     let mut response = next.call(request).await?;
     let telemetry = &open.shared.supervision.telemetry;
     telemetry.http_request(route, method, response.status().as_u16());
-    if let Ok(value) = HeaderValue::from_str(&id) {
+    if let Ok(value) = HeaderValue::from_str(&id.name) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
     if version < Version::HTTP_11 {
@@ -143,12 +148,15 @@ fn same(key: &SecretString, given: &[u8]) -> bool {
     key.expose_secret().as_bytes().ct_eq(given).into()
 }
 
-fn request_id(headers: &HeaderMap) -> Name {
-    let plain = |id: &&str| (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
-    let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
-    match given.filter(plain) {
-        Some(id) => id.into(),
-        None => format!("req_{}", TurnId::new()).into(),
+impl RequestId {
+    pub(super) fn of(headers: &HeaderMap) -> Self {
+        let turn = TurnId::new();
+        let plain = |id: &&str| (1..=128).contains(&id.len()) && id.bytes().all(|byte| byte.is_ascii_graphic());
+        let given = headers.get(REQUEST_ID).and_then(|value| value.to_str().ok());
+        let name = given
+            .filter(plain)
+            .map_or_else(|| format!("req_{turn}").into(), Name::from);
+        Self { name, turn }
     }
 }
 
@@ -238,8 +246,9 @@ mod tests {
 
     #[test]
     fn a_plain_request_id_is_kept_and_any_other_is_replaced() {
-        assert_eq!(&*request_id(&headers("x-request-id", "abc-1")), "abc-1");
-        assert!(request_id(&headers("x-request-id", "a b")).starts_with("req_"));
-        assert!(request_id(&headers("x-request-id", &"x".repeat(129))).starts_with("req_"));
+        let name = |given: &str| RequestId::of(&headers("x-request-id", given)).name;
+        assert_eq!(&*name("abc-1"), "abc-1");
+        assert!(name("a b").starts_with("req_"));
+        assert!(name(&"x".repeat(129)).starts_with("req_"));
     }
 }

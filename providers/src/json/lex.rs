@@ -1,7 +1,5 @@
 //! The scalars of JSON: strings, numbers, words.
 
-use memchr::memchr2;
-
 use super::string::{JsonStr, unit, utf8_len};
 use super::{Cursor, JsonError};
 
@@ -11,18 +9,12 @@ impl<'a> Cursor<'a> {
         let start = self.at;
         let mut saved = 0;
         loop {
-            let rest = &self.text.as_bytes()[self.at..];
-            let len = memchr2(b'"', b'\\', rest);
-            let plain = &rest[..len.unwrap_or(rest.len())];
-            if has_control(plain) {
-                self.at += plain.iter().position(|&byte| byte < b' ').unwrap_or(0);
-                return Err(self.syntax());
-            }
-            self.at += plain.len();
-            match len.map(|len| rest[len]) {
+            self.at += plain(&self.text.as_bytes()[self.at..]);
+            match self.byte() {
                 None => return Err(self.truncated()),
+                Some(b'"') => break,
                 Some(b'\\') => saved += self.escape()?,
-                Some(_) => break,
+                Some(_control) => return Err(self.syntax()),
             }
         }
         let raw = &self.text[start..self.at];
@@ -97,7 +89,25 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// Whether there is a control character: no early exit, so that it is vectorised.
-fn has_control(bytes: &[u8]) -> bool {
-    bytes.iter().fold(false, |found, &byte| found | (byte < b' '))
+/// How many bytes come before the first quote, backslash or control character; read eight at a time.
+pub(super) fn plain(bytes: &[u8]) -> usize {
+    let (words, rest) = bytes.as_chunks::<8>();
+    for (place, word) in words.iter().enumerate() {
+        let found = special(u64::from_le_bytes(*word));
+        if found != 0 {
+            return place * 8 + (found.trailing_zeros() / 8) as usize;
+        }
+    }
+    let ends = |byte: &u8| matches!(byte, b'"' | b'\\' | ..b' ');
+    words.len() * 8 + rest.iter().position(ends).unwrap_or(rest.len())
+}
+
+/// The high bit of the lowest byte that is a quote, a backslash or a control character is set, and none below it.
+fn special(word: u64) -> u64 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = EACH * 0x80;
+    // a byte below `limit` borrows from its high bit, which was clear; borrowed from others only above such a byte
+    let below = |word: u64, limit: u8| word.wrapping_sub(EACH * u64::from(limit)) & !word & HIGH;
+    let is = |byte: u8| below(word ^ (EACH * u64::from(byte)), 1);
+    is(b'"') | is(b'\\') | below(word, b' ')
 }

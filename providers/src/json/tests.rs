@@ -1,3 +1,4 @@
+use super::lex::plain;
 use super::*;
 use proptest::prelude::*;
 use serde_json::Value;
@@ -92,6 +93,14 @@ fn nearly_json() -> impl Strategy<Value = String> {
 }
 
 proptest! {
+    #[test]
+    fn eight_bytes_at_a_time_find_what_one_at_a_time_finds(
+        bytes in prop::collection::vec(prop_oneof![8 => any::<u8>(), 40 => b' '..=b'~', 1 => Just(b'"'), 1 => Just(b'\\')], 0..64),
+    ) {
+        let one_at_a_time = bytes.iter().position(|byte| matches!(byte, b'"' | b'\\' | ..b' '));
+        prop_assert_eq!(plain(&bytes), one_at_a_time.unwrap_or(bytes.len()));
+    }
+
     #[test]
     fn what_is_json_agrees_with_another_parser(text in nearly_json()) {
         let theirs = serde_json::from_str::<serde::de::IgnoredAny>(&text);
