@@ -366,6 +366,23 @@ async fn every_failed_turn_has_one_terminal_event_with_what_the_client_was_told(
 }
 
 #[actix::test]
+async fn each_decision_names_the_place_of_who_failed() {
+    let config = TWO.replace(", api_keys: [k0, k1]", "");
+    let house = House::open(&config, everybody_fails(answered(Reason::Auth, 401))).await;
+    refusal(ask(&house, "siblings").await);
+    let place = |event: &understudy_messages::events::SharedEvent| match &**event {
+        Event::FailoverDecided(it) => Some((it.from.to_string(), it.position, it.candidates)),
+        _ => None,
+    };
+    let places: Vec<_> = house.events().iter().filter_map(place).collect();
+    assert_eq!(
+        places,
+        [("a/x".to_owned(), 0, 3), ("b/z".to_owned(), 2, 3)],
+        "a's only credential rests"
+    );
+}
+
+#[actix::test]
 async fn a_lost_connection_is_retried_at_once_and_a_broken_server_after_a_moment() {
     for (failure, after) in [
         (

@@ -6,6 +6,7 @@ mod path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix::MailboxError;
 use understudy_messages::client::ClientFrame;
 use understudy_messages::clock::Instant;
 use understudy_messages::failure::{CancelCause, Cut, Failure, Reason};
@@ -76,9 +77,13 @@ impl Conductor {
             let Some(candidate) = self.cast.candidates.get(self.here.position).cloned() else {
                 return self.surface(None).await;
             };
+            // a session that is lost is no fault of the candidate: its ticket drops without a verdict
+            let Ok(prompt) = self.prompt(&candidate).await else {
+                return self.session_lost().await;
+            };
             let (sent, probe) = (self.context.clock.now(), ticket.is_probe());
             self.here.used.push(ticket.credential());
-            let result = self.attempt(&candidate, ticket.credential()).await;
+            let result = self.attempt(&candidate, prompt, ticket.credential()).await;
             self.settle(ticket, &candidate.model, &result);
             self.book(&candidate.model, sent, &result);
             let failure = match result {
@@ -95,7 +100,12 @@ impl Conductor {
         }
     }
 
-    async fn attempt(&self, candidate: &Arc<Candidate>, credential: usize) -> Result<Answered, AttemptError> {
+    async fn attempt(
+        &self,
+        candidate: &Arc<Candidate>,
+        prompt: Prompt,
+        credential: usize,
+    ) -> Result<Answered, AttemptError> {
         let lost = || AttemptError::Failed {
             failure: Failure::observed(Reason::Unknown, Cut::Lost),
             malformed: 0,
@@ -104,7 +114,7 @@ impl Conductor {
         let attempt = Attempt {
             turn: self.turn.clone(),
             candidate: candidate.clone(),
-            prompt: self.prompt(candidate).await?,
+            prompt,
             number: u32::try_from(self.attempts.len() + 1).unwrap_or(u32::MAX),
             successor: self.successor(None).is_some(),
             credential,
@@ -115,16 +125,12 @@ impl Conductor {
     }
 
     /// Asks the session what this candidate is to be told.
-    async fn prompt(&self, candidate: &Arc<Candidate>) -> Result<Prompt, AttemptError> {
+    async fn prompt(&self, candidate: &Arc<Candidate>) -> Result<Prompt, MailboxError> {
         let ask = PreparePrompt {
             turn: self.turn.clone(),
             candidate: candidate.clone(),
         };
-        let session_lost = |_| AttemptError::Failed {
-            failure: Failure::observed(Reason::Unknown, Cut::Refused),
-            malformed: 0,
-        };
-        self.turn.session.prepare.send(ask).await.map_err(session_lost)
+        self.turn.session.prepare.send(ask).await
     }
 
     /// Decides what to do about a failure and takes leave for it. What is published is what is done: a retry whose wait is
@@ -278,6 +284,16 @@ impl Conductor {
             }
         };
         self.performance(outcome, Some(failure))
+    }
+
+    /// The session died before it could say what the candidate is to be told.
+    async fn session_lost(self) -> Performance {
+        let hint = "The session is being restarted. Please try again.";
+        let failure = TurnFailure::ours(503, "session_lost", hint);
+        self.tell(ClientFrame::Failed(failure.clone())).await;
+        let after_content = self.turn.client.progress().is_answer();
+        let reason = Reason::Unknown;
+        self.performance(TurnOutcome::Failed { reason, after_content }, Some(failure))
     }
 
     /// Nobody could answer: tells the client why, and when to come back.

@@ -118,6 +118,7 @@ impl Conductor {
 
     /// Publishes what is done about a failed attempt.
     pub(super) fn decided(&self, from: &Candidate, failure: &Failure, step: Step, to: Option<ModelRef>) {
+        let mut places = self.cast.candidates.iter();
         let decided = FailoverDecided {
             turn: self.turn.request.id,
             agent: self.turn.agent.name.clone(),
@@ -127,7 +128,7 @@ impl Conductor {
             status: failure.status,
             cut: failure.cut,
             decision: step.decision(),
-            position: self.here.position,
+            position: places.position(|one| one.model == from.model).unwrap_or_default(),
             candidates: self.cast.candidates.len(),
         };
         self.context.telemetry.failover(&decided);
