@@ -106,6 +106,7 @@ impl Handler<PreparePrompt> for SessionActor {
     fn handle(&mut self, ask: PreparePrompt, _: &mut Context<Self>) -> Self::Result {
         MessageResult(Prompt {
             body: ask.turn.request.body.clone(),
+            continuation: None,
         })
     }
 }

@@ -3,19 +3,18 @@
 mod admin;
 mod answer;
 mod body;
-mod chat;
 mod edge;
 mod error;
 mod headers;
 mod ledger;
 mod models;
+mod turn;
 
 use std::sync::Arc;
 
-use actix_web::http::Method;
 use actix_web::middleware::from_fn;
 use actix_web::web::{self, ServiceConfig};
-use actix_web::{FromRequest, Handler, Resource, Responder};
+use actix_web::{FromRequest, Handler, HttpRequest, Resource, Responder};
 
 pub(crate) use self::body::arriving;
 use crate::app::Shared;
@@ -31,7 +30,11 @@ pub(crate) fn api(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
         web::scope("")
             .wrap(from_fn(edge::authorize_client))
             .wrap(from_fn(edge::observe))
-            .service(path("/v1/chat/completions", ACT).post(chat::completions))
+            .service(path("/v1/chat/completions", ACT).post(turn::chat))
+            .service(path("/v1/responses", ACT).post(turn::responses))
+            .service(path("/v1/messages", ACT).post(turn::messages))
+            .service(path("/v1/messages/count_tokens", ACT).post(turn::count_tokens))
+            .service(path("/v1/embeddings", ACT).post(turn::embeddings))
             .service(read("/v1/models", models::list))
             .service(read("/v1/models/{id:.*}", models::get))
             .default_service(web::to(error::not_found)),
@@ -57,7 +60,9 @@ pub(crate) fn admin(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
 
 /// A path that knows which methods it takes.
 fn path(path: &str, methods: &'static str) -> Resource {
-    web::resource(path).default_service(web::to(move |method: Method| error::other_method(method, methods)))
+    web::resource(path).default_service(web::to(move |request: HttpRequest| {
+        error::other_method(request, methods)
+    }))
 }
 
 fn read<F, Args>(at: &str, handler: F) -> Resource

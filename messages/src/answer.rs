@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 
+use crate::conversation::Seal;
+
 /// How far an attempt got towards the client. Ordered: later variants have seen more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -56,4 +58,72 @@ pub enum Finish {
     ContentFilter,
     /// Anything else that the provider may invent.
     Other,
+}
+
+/// A piece of an answer on its way from one wire format to another. Within one format bytes go through instead.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Piece {
+    /// Who answers, as the provider says. The first piece of an answer; may come again after a seam.
+    Begin {
+        /// The provider's id of the answer.
+        id: Option<String>,
+        /// The model's name as the provider spells it.
+        model: Option<String>,
+    },
+    /// Some text. Never empty.
+    Text {
+        /// In which choice.
+        choice: u32,
+        /// The text.
+        text: String,
+    },
+    /// Some of a refusal. Never empty.
+    Refusal {
+        /// In which choice.
+        choice: u32,
+        /// The text.
+        text: String,
+    },
+    /// Some readable reasoning. Never empty.
+    Reasoning {
+        /// In which choice.
+        choice: u32,
+        /// The text.
+        text: String,
+    },
+    /// What seals the reasoning that came before it, or is all of it; ends its block.
+    Sealed {
+        /// In which choice.
+        choice: u32,
+        /// The seal.
+        seal: Seal,
+    },
+    /// A tool call's beginning, or more of its arguments.
+    ToolCall {
+        /// In which choice.
+        choice: u32,
+        /// Which of the choice's calls, counted from 0 in the order in which they began.
+        index: u32,
+        /// Its id; at its beginning.
+        id: Option<String>,
+        /// The tool's name; at its beginning.
+        name: Option<String>,
+        /// More of the arguments.
+        arguments: String,
+        /// What its maker wants back with it.
+        seal: Option<Seal>,
+    },
+    /// A choice has ended.
+    Finish {
+        /// Which.
+        choice: u32,
+        /// Why.
+        finish: Finish,
+        /// The stop sequence that it met.
+        stop_sequence: Option<String>,
+    },
+    /// Tokens as reported so far: the latest report stands.
+    Usage(Usage),
+    /// A sign of life.
+    Ping,
 }

@@ -10,20 +10,27 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use bytes::Bytes;
 use tokio::sync::mpsc;
 
-use crate::answer::Progress;
+use crate::answer::{Piece, Progress};
 use crate::ids::ModelRef;
 use crate::terminal::TurnFailure;
 
 /// How many frames may wait for a slow client.
 pub const CLIENT_FRAMES: usize = 16;
 
-/// What a client receives, in this order: `Head Data* End`, `Head Data* Failed`, or `Failed` alone.
+/// What a client receives, in this order: `Head body* End`, `Head body* Failed`, or
+/// `Failed` alone; the body is all that is neither.
 #[derive(Debug)]
 pub enum ClientFrame {
     /// The answer begins.
     Head(AnswerHead),
-    /// Bytes of the answer, in the client's wire format.
+    /// Bytes of the answer, in the client's wire format: of a stream one whole frame.
     Data(Bytes),
+    /// Pieces of the answer that came in another wire format, or after a seam: whoever reads them writes them in the client's.
+    Pieces(Vec<Piece>),
+    /// From here on somebody else goes on with the answer.
+    Seam(Seam),
+    /// Nothing yet, but somebody is at work.
+    KeepAlive,
     /// The answer is whole. A stream closes with `last`, the provider's own closing frame, or else with the format's.
     End {
         /// The closing frame as the provider sent it.
@@ -31,6 +38,15 @@ pub enum ClientFrame {
     },
     /// The turn ended without a whole answer. Before a head it is the whole response, after it an error ending.
     Failed(TurnFailure),
+}
+
+/// Where one candidate broke off and the next one goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seam {
+    /// The frames that were sent as bytes, oldest first, if any were: what has to be gone on from.
+    pub sent: Vec<Bytes>,
+    /// Who goes on.
+    pub served_by: ModelRef,
 }
 
 /// What the response head says.
@@ -44,6 +60,8 @@ pub struct AnswerHead {
     pub streaming: bool,
     /// The provider's headers that may pass, names in lower case.
     pub headers: Vec<(Bytes, Bytes)>,
+    /// Members of the request that had no place in the provider's wire format and were left out.
+    pub dropped: Vec<String>,
 }
 
 /// The client is no longer there.

@@ -8,6 +8,7 @@
 //! | [`ids`] | names of things |
 //! | [`settings`] | what a generation is built from |
 //! | [`request`], [`turn`] | what was asked, who may answer, what came of it |
+//! | [`conversation`] | a request taken apart, on its way into another wire format |
 //! | [`session`], [`provider`], [`registry`] | the messages, by receiver |
 //! | [`ports`] | who may be told what |
 //! | [`client`], [`cancel`], [`lease`] | what a turn carries: its answer's channel, its cancellation, its generation |
@@ -19,6 +20,7 @@ pub mod answer;
 pub mod cancel;
 pub mod client;
 pub mod clock;
+pub mod conversation;
 pub mod events;
 pub mod failure;
 pub mod ids;

@@ -78,8 +78,21 @@ pub enum AttemptError {
         failure: Failure,
         /// Frames that could not be read and were left out.
         malformed: u32,
+        /// What the client has seen of the answer, where somebody else may go on with it.
+        delivered: Option<Box<Delivered>>,
     },
     /// The turn was cancelled, or its client left.
     #[error("cancelled")]
     Cancelled,
+}
+
+/// The part of an answer that was delivered before the attempt failed: text and nothing else.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delivered {
+    /// The text.
+    pub text: String,
+    /// The frames, as they were sent to the client; empty when pieces were sent.
+    pub sent: Vec<Bytes>,
+    /// Tokens, as far as they were reported.
+    pub usage: Option<Usage>,
 }

@@ -3,6 +3,89 @@
 use std::ops::Range;
 
 use crate::ids::Name;
+use crate::settings::Api;
+
+/// What a client asks for: the format that it speaks, and what it wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    /// `/v1/chat/completions`
+    #[default]
+    Chat,
+    /// `/v1/responses`
+    Responses,
+    /// `/v1/messages`
+    Messages,
+    /// `/v1/messages/count_tokens`
+    CountTokens,
+    /// `/v1/embeddings`
+    Embeddings,
+}
+
+impl Endpoint {
+    /// The wire format of its requests and answers; embeddings are the same in both of OpenAI's.
+    pub const fn api(self) -> Api {
+        match self {
+            Self::Chat | Self::Embeddings => Api::OpenaiChat,
+            Self::Responses => Api::OpenaiResponses,
+            Self::Messages | Self::CountTokens => Api::AnthropicMessages,
+        }
+    }
+
+    /// Whether a provider that speaks `api` takes the request's bytes and gives the answer's.
+    pub fn is_spoken_by(self, api: Api) -> bool {
+        self.api() == api || self == Self::Embeddings && api == Api::OpenaiResponses
+    }
+}
+
+/// Something that a request asks for and not every wire format can give.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Demand {
+    /// More than one choice.
+    Choices,
+    /// Probabilities of tokens.
+    Logprobs,
+    /// An answer that is heard.
+    AudioOut,
+    /// A sound in the conversation.
+    AudioIn,
+    /// A document in the conversation.
+    Document,
+    /// A file that one provider keeps.
+    ProviderFile,
+    /// A medium at an address.
+    MediaUrl,
+    /// A tool that the provider runs itself.
+    HostedTool,
+    /// A tool whose input is not JSON.
+    CustomTool,
+    /// JSON by a schema.
+    JsonSchema,
+    /// Some JSON object.
+    JsonObject,
+    /// An answer that is fetched later.
+    Background,
+    /// A conversation that the provider keeps.
+    ProviderState,
+    /// A prompt that the provider keeps.
+    ProviderPrompt,
+}
+
+/// A set of demands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Demands(u32);
+
+impl Demands {
+    /// Adds one.
+    pub fn insert(&mut self, demand: Demand) {
+        self.0 |= 1 << demand as u8;
+    }
+
+    /// Whether it is in it.
+    pub const fn contains(self, demand: Demand) -> bool {
+        self.0 >> demand as u8 & 1 == 1
+    }
+}
 
 /// What routing, the wire format and later the hooks decide on.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +114,8 @@ pub struct RequestFacts {
     pub fallbacks: Option<Vec<String>>,
     /// Where that member stands, its comma included.
     pub fallbacks_span: Option<Range<usize>>,
+    /// What not every wire format can give.
+    pub demands: Demands,
     /// The conversation.
     pub messages: Messages,
 }
@@ -45,9 +130,9 @@ pub struct BodyEdit {
 }
 
 /// What a request's messages are, and where text can be put among them.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Messages {
-    /// How many there are, at least 1.
+    /// How many there are; at least 1 where the request is a conversation.
     pub count: usize,
     /// Bytes of text in all of them, decoded.
     pub text_bytes: usize,
@@ -55,6 +140,8 @@ pub struct Messages {
     pub first_role: Role,
     /// Where the first one begins.
     pub first: usize,
+    /// Where the last one ends.
+    pub end: usize,
     /// The end of the last of the system messages that lead, if one leads.
     pub leading_system_end: Option<usize>,
     /// The content of the newest user message, if it has any.

@@ -6,6 +6,7 @@ use actix::Message;
 use bytes::Bytes;
 use tokio::sync::OwnedSemaphorePermit;
 
+use crate::answer::Usage;
 use crate::cancel::TurnCancel;
 use crate::client::ClientChannel;
 use crate::clock::Instant;
@@ -61,4 +62,19 @@ pub struct PreparePrompt {
 pub struct Prompt {
     /// The body as the client sent it.
     pub body: Bytes,
+    /// What an earlier candidate has delivered of the answer, where this one is to go on from there.
+    pub continuation: Option<Arc<Continuation>>,
+}
+
+/// An answer that broke off, for the candidate that is to go on with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Continuation {
+    /// The text that the client has seen.
+    pub text: String,
+    /// The frames that were sent as bytes and that the client's side has not been told of; empty after the first seam.
+    pub sent: Vec<Bytes>,
+    /// Whether the candidate is given the text as a message of its own to go on with, or is asked to go on.
+    pub prefill: bool,
+    /// Tokens that the earlier candidates reported: the client is told the sum.
+    pub usage: Usage,
 }

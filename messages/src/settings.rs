@@ -53,6 +53,32 @@ impl Settings {
 pub enum Api {
     /// OpenAI chat completions, from OpenAI or anyone compatible.
     OpenaiChat,
+    /// OpenAI Responses.
+    OpenaiResponses,
+    /// Anthropic Messages.
+    AnthropicMessages,
+    /// Gemini's generateContent.
+    Gemini,
+}
+
+impl Api {
+    /// Every wire format.
+    pub const ALL: [Self; 4] = [
+        Self::OpenaiChat,
+        Self::OpenaiResponses,
+        Self::AnthropicMessages,
+        Self::Gemini,
+    ];
+
+    /// As the configuration spells it.
+    pub const fn as_label(self) -> &'static str {
+        match self {
+            Self::OpenaiChat => "openai-chat",
+            Self::OpenaiResponses => "openai-responses",
+            Self::AnthropicMessages => "anthropic-messages",
+            Self::Gemini => "gemini",
+        }
+    }
 }
 
 /// One provider.
@@ -95,14 +121,23 @@ pub struct ModelSettings {
     pub context: Option<u64>,
     /// Its own limit for the first content, whatever its place in the chain.
     pub first_content: Option<Duration>,
+    /// Whether it goes on from an assistant message that stands last; `None`: as its wire format usually does, until a
+    /// refusal tells otherwise.
+    pub prefill: Option<bool>,
+    /// Whose vectors its own can be compared with; `None`: those of models with the same name.
+    pub embedding_space: Option<Name>,
 }
 
 /// What may be done when a stream breaks after content was delivered.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum BrokenStream {
     /// End with a protocol-right error.
-    #[default]
     Error,
+    /// Let nothing out before the answer is whole, so that there is nothing to break.
+    Hold,
+    /// Let the next candidate go on from what was delivered.
+    #[default]
+    Continue,
 }
 
 /// One agent: who speaks, with which models.

@@ -15,8 +15,8 @@ use crate::failure::{CancelCause, Cut, Reason};
 use crate::ids::{ModelRef, Name, SessionKey, TurnId};
 use crate::lease::TurnLease;
 use crate::ports::{ProviderPort, SessionPort, Slot};
-use crate::request::RequestFacts;
-use crate::settings::{AgentSettings, ModelSettings, RetrySettings, Timeouts};
+use crate::request::{Endpoint, RequestFacts};
+use crate::settings::{AgentSettings, Api, ModelSettings, RetrySettings, Timeouts};
 use crate::terminal::TurnFailure;
 
 /// What the client asked, as it came. Immutable; everyone who works on the turn shares it.
@@ -30,6 +30,8 @@ pub struct TurnRequest {
     pub session: SessionKey,
     /// The agent that the request names.
     pub agent: Option<Name>,
+    /// What it asks for, and in which format.
+    pub endpoint: Endpoint,
     /// The body's bytes.
     pub body: Bytes,
     /// What one scan of the body found.
@@ -45,6 +47,8 @@ pub struct Candidate {
     pub model: ModelRef,
     /// Its provider's place in the generation's tables.
     pub provider: usize,
+    /// The wire format that its provider speaks.
+    pub api: Api,
     /// What is known of it.
     pub settings: ModelSettings,
 }

@@ -1,13 +1,18 @@
 //! How a model is asked: wire formats and one attempt against one upstream. No retry, no metrics.
 
+pub mod answer;
+pub mod anthropic;
 pub mod classify;
+pub mod gemini;
 pub(crate) mod json;
 pub mod openai;
+mod request_error;
 pub mod sim;
 pub mod splice;
 pub mod sse;
 pub mod stream;
 pub mod upstream;
+pub mod wire;
 pub mod wire_error;
 
 pub use upstream::{Rest, Upstream, http_client};

@@ -6,6 +6,8 @@
 use understudy_messages::answer::{Finish, Progress, Usage};
 use understudy_messages::failure::{Cut, Failure, Reason};
 
+use crate::wire_error::WireError;
+
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +25,21 @@ pub enum Signal {
     Malformed,
     /// The word that nothing more will come.
     Done,
+}
+
+/// What a reader of a wire format says of a frame.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FrameRead {
+    /// What the stream machine wants to know.
+    pub signal: Signal,
+    /// The provider's error, when the signal is a delta with an error.
+    pub error: Option<WireError>,
+}
+
+impl From<Signal> for FrameRead {
+    fn from(signal: Signal) -> Self {
+        Self { signal, error: None }
+    }
 }
 
 /// What one frame carries. All false: preamble, or nothing new.

@@ -1,5 +1,6 @@
 //! One provider's API: one attempt, from the request's head to the answer's last byte. No retry, no metrics.
 
+mod ask;
 mod fault;
 mod relay;
 mod rest;
@@ -11,18 +12,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
-use reqwest::{Method, Request, Response, Url};
-use secrecy::{ExposeSecret, SecretString};
+use reqwest::Response;
+use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use secrecy::SecretString;
 use understudy_messages::client::{AnswerHead, ClientFrame};
 use understudy_messages::clock::{Clock, Instant};
-use understudy_messages::failure::{CancelCause, Cut, Failure, Reason};
+use understudy_messages::failure::{CancelCause, Failure};
 use understudy_messages::provider::{Answered, Attempt, AttemptError, AttemptLimits};
-use understudy_messages::settings::{Api, ProviderSettings};
+use understudy_messages::settings::ProviderSettings;
 
+use self::ask::Places;
 use self::fault::fault;
 use crate::classify::{Signal, TransportFault, classify, transport};
-use crate::openai::chat;
 
 /// How much of an error's body is read.
 const ERROR_BODY: usize = 64 << 10;
@@ -32,6 +33,8 @@ const ERROR_BODY_WAIT: Duration = Duration::from_secs(5);
 const POOL_IDLE: Duration = Duration::from_secs(90);
 /// Response headers that reach the client, beside `x-ratelimit-*`.
 const TO_CLIENT: [&str; 2] = ["openai-processing-ms", "openai-version"];
+/// Where a provider names a request of its own; the client sees it as `x-upstream-request-id`.
+const REQUEST_IDS: [&str; 2] = ["x-request-id", "request-id"];
 
 /// An HTTP client for one arbiter: its connections are driven by the thread that opened them.
 ///
@@ -51,8 +54,7 @@ pub fn http_client(connect: Duration) -> Result<reqwest::Client, reqwest::Error>
 /// One provider's API, as seen from one arbiter.
 pub struct Upstream {
     settings: Arc<ProviderSettings>,
-    /// Where completions are asked for; `None` for a base URL that is none, which configuration refuses.
-    completions: Option<Url>,
+    places: Places,
     client: reqwest::Client,
     clock: Clock,
 }
@@ -60,11 +62,8 @@ pub struct Upstream {
 impl Upstream {
     /// The API that `settings` describe, reached through `client`.
     pub fn new(settings: Arc<ProviderSettings>, client: reqwest::Client, clock: Clock) -> Self {
-        let completions = match settings.api {
-            Api::OpenaiChat => format!("{}/chat/completions", settings.base_url),
-        };
         Self {
-            completions: Url::parse(&completions).ok(),
+            places: Places::of(&settings),
             settings,
             client,
             clock,
@@ -90,6 +89,8 @@ struct Exchange<'a> {
     credential: Option<&'a SecretString>,
     limits: AttemptLimits,
     sent: Instant,
+    /// Whether the provider speaks the client's format: then bytes pass as they are.
+    verbatim: bool,
 }
 
 impl<'a> Exchange<'a> {
@@ -98,6 +99,7 @@ impl<'a> Exchange<'a> {
             credential: upstream.settings.api_keys.get(attempt.credential),
             limits: limits(attempt),
             sent: upstream.clock.now(),
+            verbatim: attempt.turn.request.endpoint.is_spoken_by(upstream.settings.api),
             upstream,
             attempt,
         }
@@ -116,7 +118,7 @@ impl<'a> Exchange<'a> {
             TransportFault::WholeLimit
         };
         let deadline = self.sent + limit;
-        let request = self.request()?;
+        let (request, dropped) = self.ask()?;
         let mut response = self
             .within(deadline, cut, self.upstream.client.execute(request))
             .await?
@@ -124,64 +126,19 @@ impl<'a> Exchange<'a> {
         match (response.status().is_success(), stream, is_event_stream(&response)) {
             (false, _, _) => Err(failed(self.refused(response).await?)),
             (true, true, true) => {
-                let answered = relay::Relay::new(self, deadline, &response).run(&mut response).await?;
+                let answered = relay::Relay::new(self, deadline, &response, dropped)
+                    .run(&mut response)
+                    .await?;
                 Ok((answered, Rest::of(response, &self.upstream.clock)))
             }
-            (true, false, false) => Ok((self.whole(response, deadline).await?, None)),
+            (true, false, false) => Ok((self.whole(response, deadline, dropped).await?, None)),
             (true, true, false) | (true, false, true) => Err(failed(self.other_kind(response, deadline, cut).await?)),
         }
-    }
-
-    fn request(&self) -> Result<Request, AttemptError> {
-        let turn = &self.attempt.turn.request;
-        let body = match self.upstream.settings.api {
-            Api::OpenaiChat => chat::request::for_model(
-                &self.attempt.prompt.body,
-                &turn.facts,
-                &self.attempt.candidate.model.model,
-                self.upstream.settings.ask_usage,
-            ),
-        };
-        let nowhere = || failed(Failure::observed(Reason::Unknown, Cut::Refused));
-        let url = self.upstream.completions.clone().ok_or_else(nowhere)?;
-        let mut request = Request::new(Method::POST, url);
-        *request.headers_mut() = self.headers();
-        *request.body_mut() = Some(body.into());
-        Ok(request)
     }
 
     /// Whether a report of tokens was asked for that the client did not ask for.
     fn asks_usage(&self) -> bool {
         self.upstream.settings.ask_usage && self.attempt.turn.request.facts.usage_edit.is_some()
-    }
-
-    fn headers(&self) -> HeaderMap {
-        let turn = &self.attempt.turn.request;
-        let accept = if turn.facts.stream {
-            "text/event-stream"
-        } else {
-            "application/json"
-        };
-        let mut headers = HeaderMap::with_capacity(4 + turn.headers.len());
-        for (name, value) in &turn.headers {
-            if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value)) {
-                headers.insert(name, value);
-            }
-        }
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(ACCEPT, HeaderValue::from_static(accept));
-        headers.insert(
-            USER_AGENT,
-            HeaderValue::from_static(concat!("understudy/", env!("CARGO_PKG_VERSION"))),
-        );
-        let bearer = self
-            .credential
-            .map(|key| HeaderValue::try_from(format!("Bearer {}", key.expose_secret())));
-        if let Some(Ok(mut bearer)) = bearer {
-            bearer.set_sensitive(true);
-            headers.insert(AUTHORIZATION, bearer);
-        }
-        headers
     }
 
     /// The provider answered with an error status.
@@ -258,18 +215,23 @@ impl<'a> Exchange<'a> {
         }
     }
 
-    fn head(&self, headers: Vec<(Bytes, Bytes)>) -> AnswerHead {
+    fn head(&self, headers: Vec<(Bytes, Bytes)>, dropped: Vec<String>) -> AnswerHead {
         AnswerHead {
             served_by: self.attempt.candidate.model.clone(),
             attempts: self.attempt.number,
             streaming: self.attempt.turn.request.facts.stream,
             headers,
+            dropped,
         }
     }
 }
 
 fn failed(failure: Failure) -> AttemptError {
-    AttemptError::Failed { failure, malformed: 0 }
+    AttemptError::Failed {
+        failure,
+        malformed: 0,
+        delivered: None,
+    }
 }
 
 fn is_event_stream(response: &Response) -> bool {
@@ -283,8 +245,13 @@ fn passing(headers: &HeaderMap) -> Vec<(Bytes, Bytes)> {
     for (name, value) in headers {
         let value = || Bytes::copy_from_slice(value.as_bytes());
         match name.as_str() {
-            "x-request-id" => passing.push((Bytes::from_static(b"x-upstream-request-id"), value())),
-            name if name.starts_with("x-ratelimit-") || TO_CLIENT.contains(&name) => {
+            name if REQUEST_IDS.contains(&name) => {
+                passing.push((Bytes::from_static(b"x-upstream-request-id"), value()))
+            }
+            name if name.starts_with("x-ratelimit-")
+                || name.starts_with("anthropic-ratelimit-")
+                || TO_CLIENT.contains(&name) =>
+            {
                 passing.push((Bytes::copy_from_slice(name.as_bytes()), value()));
             }
             _ => {}

@@ -148,7 +148,11 @@ impl Handler<Attempt> for Scripted {
                 return Err(AttemptError::Cancelled);
             }
             match play.failure {
-                Some(failure) => Err(AttemptError::Failed { failure, malformed: 0 }),
+                Some(failure) => Err(AttemptError::Failed {
+                    failure,
+                    malformed: 0,
+                    delivered: None,
+                }),
                 None => answer(&attempt).await,
             }
         })
@@ -161,6 +165,7 @@ async fn answer(attempt: &Attempt) -> Result<Answered, AttemptError> {
         attempts: attempt.number,
         streaming: false,
         headers: Vec::new(),
+        dropped: Vec::new(),
     };
     let client = &attempt.turn.client;
     for frame in [ClientFrame::Head(head), ClientFrame::Data(Bytes::from_static(b"{}"))] {
@@ -301,6 +306,7 @@ impl House {
         let (client, mut frames) = ClientChannel::open();
         let run = RunTurn {
             request: Arc::new(TurnRequest {
+                endpoint: Default::default(),
                 id: TurnId::new(),
                 request_id: "r".into(),
                 session: SessionKey::Ephemeral,
@@ -322,7 +328,7 @@ impl House {
         while let Some(frame) = frames.recv().await {
             match frame {
                 ClientFrame::Head(head) => served_by = head.served_by.to_string(),
-                ClientFrame::Data(_) => {}
+                ClientFrame::Data(_) | ClientFrame::Pieces(_) | ClientFrame::Seam(_) | ClientFrame::KeepAlive => {}
                 ClientFrame::End { .. } => endings.push(Ok(served_by.clone())),
                 ClientFrame::Failed(failure) => endings.push(Err(failure)),
             }

@@ -109,6 +109,7 @@ impl Conductor {
         let lost = || AttemptError::Failed {
             failure: Failure::observed(Reason::Unknown, Cut::Lost),
             malformed: 0,
+            delivered: None,
         };
         let slot = self.turn.providers.get(candidate.provider).and_then(|slot| slot.get());
         let attempt = Attempt {

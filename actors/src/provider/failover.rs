@@ -94,7 +94,7 @@ impl Step {
 pub fn next_step(failure: &Failure, situation: &Situation<'_>) -> Step {
     const SURFACE: Step = Step::Surface { retry_after: None };
     let over = match situation.on_broken_stream {
-        BrokenStream::Error => situation.delivered.is_answer(),
+        BrokenStream::Error | BrokenStream::Hold | BrokenStream::Continue => situation.delivered.is_answer(),
     };
     if over || !situation.replay_safe || situation.attempts >= situation.max_attempts {
         return SURFACE;

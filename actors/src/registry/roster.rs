@@ -165,6 +165,7 @@ impl Roster {
     fn unlisted(&self, model: &ModelRef) -> Option<Arc<Candidate>> {
         Some(Arc::new(Candidate {
             model: model.clone(),
+            api: self.settings.providers.get(&model.provider)?.api,
             provider: *self.providers.get(&model.provider)?,
             settings: self.settings.models.get(model).cloned().unwrap_or_default(),
         }))

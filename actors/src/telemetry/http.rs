@@ -11,6 +11,14 @@ use super::{HTTP_DURATION, HTTP_IN_FLIGHT, HTTP_REQUESTS, OTHER, Series, Telemet
 pub enum Route {
     /// `POST /v1/chat/completions`
     ChatCompletions,
+    /// `POST /v1/responses`
+    Responses,
+    /// `POST /v1/messages`
+    Messages,
+    /// `POST /v1/messages/count_tokens`
+    CountTokens,
+    /// `POST /v1/embeddings`
+    Embeddings,
     /// `GET /v1/models`
     Models,
     /// `GET /v1/models/{id}`
@@ -34,8 +42,12 @@ pub enum Route {
 }
 
 /// Every route, in the order of the enum.
-pub const ROUTES: [Route; 11] = [
+pub const ROUTES: [Route; 15] = [
     Route::ChatCompletions,
+    Route::Responses,
+    Route::Messages,
+    Route::CountTokens,
+    Route::Embeddings,
     Route::Models,
     Route::Model,
     Route::Metrics,
@@ -53,6 +65,10 @@ impl Route {
     pub const fn as_label(self) -> &'static str {
         match self {
             Self::ChatCompletions => "/v1/chat/completions",
+            Self::Responses => "/v1/responses",
+            Self::Messages => "/v1/messages",
+            Self::CountTokens => "/v1/messages/count_tokens",
+            Self::Embeddings => "/v1/embeddings",
             Self::Models => "/v1/models",
             Self::Model => "/v1/models/{id}",
             Self::Metrics => "/metrics",
@@ -69,7 +85,12 @@ impl Route {
     /// The method that it answers.
     pub const fn method(self) -> &'static str {
         match self {
-            Self::ChatCompletions | Self::ProviderReset => "POST",
+            Self::ChatCompletions
+            | Self::Responses
+            | Self::Messages
+            | Self::CountTokens
+            | Self::Embeddings
+            | Self::ProviderReset => "POST",
             Self::Models
             | Self::Model
             | Self::Metrics

@@ -285,14 +285,6 @@ fn what_later_releases_bring_is_refused_by_name() {
             .any(|problem| problem.path == path && problem.message.contains("is not supported yet"));
         assert!(named, "{path}: {problems:#?}");
     }
-    for (pattern, value) in unsupported::VALUES {
-        let (path, document) = document_with(pattern, value);
-        let problems = refused(&document);
-        let named = problems.iter().any(|problem| {
-            problem.path == path && problem.found.as_deref() == Some(value) && problem.message == "is not supported yet"
-        });
-        assert!(named, "{path}: {problems:#?}");
-    }
 }
 
 /// A document with `value` at a place that fits `pattern`, and that place.
@@ -302,16 +294,6 @@ fn document_with(pattern: &str, value: &str) -> (String, String) {
         .rsplit('.')
         .fold(value.to_owned(), |inner, key| format!("{{ {key}: {inner} }}"));
     (path, document)
-}
-
-#[test]
-fn a_refused_format_causes_no_second_problem() {
-    let text = "
-providers: { anthropic: { api: anthropic-messages, api_key: k } }
-agents: { a: { model: anthropic/claude-opus-5 } }";
-    let (problem, fix) = only_problem(text);
-    assert_eq!(problem, "providers.anthropic.api: is not supported yet");
-    assert_eq!(fix, "this release knows: openai-chat");
 }
 
 #[test]

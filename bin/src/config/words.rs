@@ -18,7 +18,12 @@ pub(crate) trait Words: Copy + PartialEq + 'static {
 }
 
 impl Words for Api {
-    const WORDS: &'static [(&'static str, Self)] = &[("openai-chat", Self::OpenaiChat)];
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("openai-chat", Self::OpenaiChat),
+        ("openai-responses", Self::OpenaiResponses),
+        ("anthropic-messages", Self::AnthropicMessages),
+        ("gemini", Self::Gemini),
+    ];
 }
 
 impl Words for KeyOrder {
@@ -26,7 +31,11 @@ impl Words for KeyOrder {
 }
 
 impl Words for BrokenStream {
-    const WORDS: &'static [(&'static str, Self)] = &[("error", Self::Error)];
+    const WORDS: &'static [(&'static str, Self)] = &[
+        ("continue", Self::Continue),
+        ("hold", Self::Hold),
+        ("error", Self::Error),
+    ];
 }
 
 impl Words for ContentFilter {

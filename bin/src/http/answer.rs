@@ -1,5 +1,8 @@
 //! From the frames of a turn to an HTTP response.
 
+use std::sync::Arc;
+use std::time::UNIX_EPOCH;
+
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::{HttpResponse, HttpResponseBuilder};
 use bytes::Bytes;
@@ -7,66 +10,106 @@ use futures::stream;
 use tokio::sync::mpsc;
 use understudy_messages::cancel::CancelOnDrop;
 use understudy_messages::client::{AnswerHead, ClientFrame};
+use understudy_messages::clock::Clock;
+use understudy_messages::request::Endpoint;
 use understudy_messages::terminal::TurnFailure;
+use understudy_messages::turn::TurnRequest;
+use understudy_providers::wire::{Style, Writer};
 
 use super::{error, headers};
 
 const SERVED_BY: HeaderName = HeaderName::from_static("x-understudy-served-by");
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-understudy-attempts");
-/// The closing frame of a stream whose provider sent none.
-const DONE: &[u8] = b"data: [DONE]\n\n";
+/// What of the request had no place in the wire format of whoever answers.
+const DROPPED: HeaderName = HeaderName::from_static("x-understudy-dropped");
 
 /// The receiving side of one turn. Dropping it before the end cancels the turn.
 pub(super) struct Frames {
+    pub(super) request: Arc<TurnRequest>,
+    pub(super) clock: Clock,
     pub(super) frames: mpsc::Receiver<ClientFrame>,
     pub(super) client_left: CancelOnDrop,
+}
+
+impl Frames {
+    fn endpoint(&self) -> Endpoint {
+        self.request.endpoint
+    }
+
+    fn writer(&self, head: &AnswerHead) -> Writer {
+        let since = self.clock.wall().duration_since(UNIX_EPOCH);
+        Writer::new(Style {
+            request: self.request.clone(),
+            served_by: head.served_by.clone(),
+            created: since.unwrap_or_default().as_secs(),
+        })
+    }
 }
 
 /// Waits for the head, then answers: whole, or as a stream.
 pub(super) async fn respond(mut turn: Frames) -> HttpResponse {
     let response = match turn.frames.recv().await {
         Some(ClientFrame::Head(head)) if head.streaming => return stream(&head, turn),
-        Some(ClientFrame::Head(head)) => whole(&head, &mut turn.frames).await,
-        Some(ClientFrame::Failed(failure)) => error::respond(&failure, None),
-        Some(ClientFrame::Data(_) | ClientFrame::End { .. }) | None => lost(),
+        Some(ClientFrame::Head(head)) => whole(&head, &mut turn).await,
+        Some(ClientFrame::Failed(failure)) => error::respond(turn.endpoint(), &failure, None),
+        Some(_) | None => lost(turn.endpoint()),
     };
     turn.client_left.disarm();
     response
 }
 
-async fn whole(head: &AnswerHead, frames: &mut mpsc::Receiver<ClientFrame>) -> HttpResponse {
-    let mut body = Bytes::new();
+async fn whole(head: &AnswerHead, turn: &mut Frames) -> HttpResponse {
+    let (mut body, mut pieces) = (Bytes::new(), Vec::new());
     loop {
-        match frames.recv().await {
+        match turn.frames.recv().await {
             Some(ClientFrame::Data(bytes)) if body.is_empty() => body = bytes,
             Some(ClientFrame::Data(bytes)) => body = [body, bytes].concat().into(),
-            Some(ClientFrame::End { .. }) => return begin(head).content_type("application/json").body(body),
-            Some(ClientFrame::Failed(failure)) => return error::respond(&failure, None),
-            Some(ClientFrame::Head(_)) | None => return lost(),
+            Some(ClientFrame::Pieces(more)) => pieces.extend(more),
+            Some(ClientFrame::End { .. }) => break,
+            Some(ClientFrame::Failed(failure)) => return error::respond(turn.endpoint(), &failure, None),
+            Some(ClientFrame::Seam(_) | ClientFrame::KeepAlive) => {}
+            Some(ClientFrame::Head(_)) | None => return lost(turn.endpoint()),
         }
     }
+    if !pieces.is_empty() {
+        body = turn.writer(head).whole(pieces);
+    }
+    begin(head).content_type("application/json").body(body)
 }
 
 fn stream(head: &AnswerHead, turn: Frames) -> HttpResponse {
-    let body = stream::unfold(Some(turn), |turn| async move {
-        let mut turn = turn?;
-        let (bytes, more) = match turn.frames.recv().await? {
-            ClientFrame::Data(bytes) => (bytes, true),
-            ClientFrame::End { last } => (last.unwrap_or(Bytes::from_static(DONE)), false),
-            ClientFrame::Failed(failure) => (error_frame(&failure), false),
-            ClientFrame::Head(_) => (Bytes::new(), true),
-        };
-        if more {
-            return Some((Ok(bytes), Some(turn)));
+    let writer = turn.writer(head);
+    let body = stream::unfold(Some((turn, writer)), |turn| async move {
+        let (mut turn, mut writer) = turn?;
+        loop {
+            let (bytes, more) = written(turn.frames.recv().await?, &mut writer);
+            if !more {
+                turn.client_left.disarm();
+                return Some((Ok::<_, actix_web::Error>(bytes), None));
+            }
+            if !bytes.is_empty() {
+                return Some((Ok(bytes), Some((turn, writer))));
+            }
         }
-        turn.client_left.disarm();
-        Some((Ok::<_, actix_web::Error>(bytes), None))
     });
     let mut response = begin(head);
     response.content_type("text/event-stream; charset=utf-8");
     response.insert_header((header::CACHE_CONTROL, "no-cache"));
     response.insert_header((HeaderName::from_static("x-accel-buffering"), "no"));
     response.streaming(body)
+}
+
+/// A frame in the client's format, and whether more will come.
+fn written(frame: ClientFrame, writer: &mut Writer) -> (Bytes, bool) {
+    match frame {
+        ClientFrame::Data(bytes) => (writer.pass(bytes), true),
+        ClientFrame::Pieces(pieces) => (writer.pieces(pieces), true),
+        ClientFrame::Seam(seam) => (writer.seam(&seam), true),
+        ClientFrame::KeepAlive => (writer.keep_alive(), true),
+        ClientFrame::Head(_) => (Bytes::new(), true),
+        ClientFrame::End { last } => (writer.end(last), false),
+        ClientFrame::Failed(failure) => (writer.fail(&failure), false),
+    }
 }
 
 fn begin(head: &AnswerHead) -> HttpResponseBuilder {
@@ -76,19 +119,16 @@ fn begin(head: &AnswerHead) -> HttpResponseBuilder {
         response.insert_header((SERVED_BY, served_by));
     }
     response.insert_header((ATTEMPTS, head.attempts));
+    if let Ok(dropped) = HeaderValue::from_str(&head.dropped.join(", "))
+        && !dropped.is_empty()
+    {
+        response.insert_header((DROPPED, dropped));
+    }
     response
 }
 
-/// The protocol's way to end a stream that is not whole: an error, and no closing frame.
-fn error_frame(failure: &TurnFailure) -> Bytes {
-    let mut frame = b"data: ".to_vec();
-    frame.extend_from_slice(&error::body(failure, None));
-    frame.extend_from_slice(b"\n\n");
-    frame.into()
-}
-
 /// Conductor and session are both gone.
-fn lost() -> HttpResponse {
+fn lost(endpoint: Endpoint) -> HttpResponse {
     let hint = "The gateway lost this turn. Please try again.";
-    error::respond(&TurnFailure::ours(500, "turn_lost", hint), None)
+    error::respond(endpoint, &TurnFailure::ours(500, "turn_lost", hint), None)
 }

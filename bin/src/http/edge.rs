@@ -118,7 +118,7 @@ pub(super) async fn authorize_operator(
 }
 
 fn unauthorized(request: ServiceRequest, hint: &str) -> ServiceResponse<BoxBody> {
-    let mut response = error::respond(&TurnFailure::ours(401, "invalid_api_key", hint), None);
+    let mut response = error::respond_at(request.path(), &TurnFailure::ours(401, "invalid_api_key", hint));
     let scheme = HeaderValue::from_static("Bearer");
     response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
     request.into_response(response)

@@ -1,46 +1,17 @@
-//! Errors as an OpenAI client reads them: `{"error": {message, type, param, code}}`, and our own `reason`.
+//! Failures as whole responses, in the format of whoever asked.
 
-use actix_web::HttpResponse;
 use actix_web::http::header::{self, HeaderName, HeaderValue};
 use actix_web::http::{Method, StatusCode};
-use serde::Serialize;
+use actix_web::{HttpRequest, HttpResponse};
+use understudy_messages::request::Endpoint;
 use understudy_messages::terminal::{Source, TurnFailure};
+use understudy_providers::wire::error_body;
 
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-understudy-attempts");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
-#[derive(Serialize)]
-struct Body<'a> {
-    error: Detail<'a>,
-}
-
-#[derive(Serialize)]
-struct Detail<'a> {
-    message: &'a str,
-    #[serde(rename = "type")]
-    kind: &'static str,
-    param: Option<&'a str>,
-    code: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'static str>,
-}
-
-/// The failure as a JSON body.
-pub(super) fn body(failure: &TurnFailure, param: Option<&str>) -> Vec<u8> {
-    let body = Body {
-        error: Detail {
-            message: failure.client_message(),
-            kind: failure.kind,
-            param,
-            code: &failure.code,
-            reason: failure.reason_label(),
-        },
-    };
-    serde_json::to_vec(&body).unwrap_or_default()
-}
-
 /// The failure as a whole response. After our own failover is exhausted a client's retries would only triple the load.
-pub(super) fn respond(failure: &TurnFailure, param: Option<&str>) -> HttpResponse {
+pub(super) fn respond(endpoint: Endpoint, failure: &TurnFailure, param: Option<&str>) -> HttpResponse {
     let status = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = HttpResponse::build(status);
     response.insert_header((header::CONTENT_TYPE, "application/json"));
@@ -54,23 +25,30 @@ pub(super) fn respond(failure: &TurnFailure, param: Option<&str>) -> HttpRespons
         }
         Source::Gateway => {}
     }
-    response.body(body(failure, param))
+    response.body(error_body(endpoint, failure, param))
+}
+
+/// The failure as a whole response, in the format that clients of this path read.
+pub(super) fn respond_at(path: &str, failure: &TurnFailure) -> HttpResponse {
+    let endpoint = match path.starts_with("/v1/messages") {
+        true => Endpoint::Messages,
+        false => Endpoint::Chat,
+    };
+    respond(endpoint, failure, None)
 }
 
 /// Any path that is none of ours.
-pub(super) async fn not_found() -> HttpResponse {
-    let hint = "No such path. The API serves /v1/chat/completions and /v1/models.";
-    respond(&TurnFailure::ours(404, "not_found", hint), None)
+pub(super) async fn not_found(request: HttpRequest) -> HttpResponse {
+    let hint = "No such path. The API serves /v1/chat/completions, /v1/responses, /v1/messages, /v1/embeddings and /v1/models.";
+    respond_at(request.path(), &TurnFailure::ours(404, "not_found", hint))
 }
 
 /// A method that a path of ours does not take: `OPTIONS` is told which ones it takes, any other is refused.
-pub(super) async fn other_method(method: Method, allowed: &'static str) -> HttpResponse {
-    let mut response = match method {
+pub(super) async fn other_method(request: HttpRequest, allowed: &'static str) -> HttpResponse {
+    let refusal = TurnFailure::ours(405, "method_not_allowed", "This path does not take this method.");
+    let mut response = match *request.method() {
         Method::OPTIONS => HttpResponse::NoContent().finish(),
-        _ => respond(
-            &TurnFailure::ours(405, "method_not_allowed", "This path does not take this method."),
-            None,
-        ),
+        _ => respond_at(request.path(), &refusal),
     };
     response
         .headers_mut()
@@ -92,13 +70,19 @@ mod tests {
         };
         for failure in [exhausted, TurnFailure::cancelled(CancelCause::CallerDeadline, 2)] {
             assert_eq!(
-                respond(&failure, None).headers().get("x-should-retry").expect("set"),
+                respond(Endpoint::Chat, &failure, None)
+                    .headers()
+                    .get("x-should-retry")
+                    .expect("set"),
                 "false"
             );
         }
         let busy = TurnFailure::ours(503, "gateway_busy", "busy");
         assert!(
-            respond(&busy, None).headers().get("x-should-retry").is_none(),
+            respond(Endpoint::Chat, &busy, None)
+                .headers()
+                .get("x-should-retry")
+                .is_none(),
             "a busy gateway may be asked again"
         );
     }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use understudy_actors::provider::ledger::{CandidateView, CredentialView, ProviderView};
 use understudy_messages::failure::Reason;
 use understudy_messages::ids::Name;
+use understudy_messages::request::Endpoint;
 use understudy_messages::terminal::TurnFailure;
 
 use super::error;
@@ -67,7 +68,11 @@ pub(super) async fn reset(
 ) -> HttpResponse {
     let Some(ledger) = shared.ledgers.iter().find(|ledger| **ledger.provider() == **name) else {
         let hint = "No provider of this name is configured. GET /admin/v1/providers lists them.";
-        return error::respond(&TurnFailure::ours(404, "provider_not_found", hint), None);
+        return error::respond(
+            Endpoint::Chat,
+            &TurnFailure::ours(404, "provider_not_found", hint),
+            None,
+        );
     };
     let model = which.model.as_deref().map(Name::from);
     ledger.reset(model.as_ref());

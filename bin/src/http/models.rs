@@ -2,6 +2,7 @@
 
 use actix_web::{HttpResponse, web};
 use serde::Serialize;
+use understudy_messages::request::Endpoint;
 use understudy_messages::terminal::TurnFailure;
 
 use super::error;
@@ -49,7 +50,11 @@ pub(super) async fn get(shared: web::Data<Shared>, id: web::Path<String>) -> Htt
         Some(model) => HttpResponse::Ok().json(model),
         None => {
             let hint = "No model, alias or agent of this name is configured. GET /v1/models lists them.";
-            error::respond(&TurnFailure::ours(404, "model_not_found", hint), Some("model"))
+            error::respond(
+                Endpoint::Chat,
+                &TurnFailure::ours(404, "model_not_found", hint),
+                Some("model"),
+            )
         }
     }
 }

@@ -2,5 +2,7 @@
 
 pub mod answer;
 pub mod chunk;
+pub mod decode;
 mod event;
 pub mod request;
+pub mod write;

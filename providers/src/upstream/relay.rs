@@ -1,4 +1,5 @@
-//! A streaming answer: frame by frame from the provider to the client, as bytes.
+//! A streaming answer: frame by frame from the provider to the client, as bytes where both speak the same format, else in
+//! pieces.
 //!
 //! The preamble is held until the first reasoning or content, so that an error before it can still move the turn on.
 //! Comments and pings are not content: they end no wait and reset no clock.
@@ -16,9 +17,9 @@ use understudy_messages::provider::{Answered, AttemptError};
 
 use super::{Exchange, passing};
 use crate::classify::{StreamError, TransportFault, classify_stream_error, transport};
-use crate::openai::chat::chunk::{self, ChunkRead, Numbering};
 use crate::sse::{Frame, SseDecoder};
-use crate::stream::{BodyEnd, Choices, Delta, Signal, StreamFailure, StreamMachine, Verdict};
+use crate::stream::{BodyEnd, Choices, Delta, FrameRead, Signal, StreamFailure, StreamMachine, Verdict};
+use crate::wire::Decoder;
 use crate::wire_error::WireError;
 
 /// How long a stream may stay open once its answer is whole: usage may still come, and the closing frame.
@@ -28,10 +29,11 @@ const TAIL: Duration = Duration::from_secs(5);
 pub(super) struct Relay<'a> {
     exchange: &'a Exchange<'a>,
     headers: Vec<(Bytes, Bytes)>,
-    decoder: SseDecoder,
+    dropped: Vec<String>,
+    frames: SseDecoder,
+    decoder: Decoder,
     machine: StreamMachine,
-    numbering: Numbering,
-    held: Vec<Bytes>,
+    held: Vec<ClientFrame>,
     deadline: Instant,
     first_content: Option<Duration>,
     last: Option<Bytes>,
@@ -44,12 +46,18 @@ enum End {
 }
 
 impl<'a> Relay<'a> {
-    pub(super) fn new(exchange: &'a Exchange<'a>, deadline: Instant, response: &Response) -> Self {
+    pub(super) fn new(
+        exchange: &'a Exchange<'a>,
+        deadline: Instant,
+        response: &Response,
+        dropped: Vec<String>,
+    ) -> Self {
         Self {
             headers: passing(response.headers()),
-            decoder: SseDecoder::default(),
+            dropped,
+            frames: SseDecoder::default(),
+            decoder: Decoder::new(exchange.upstream.settings.api),
             machine: StreamMachine::default(),
-            numbering: Numbering::default(),
             held: Vec::new(),
             first_content: None,
             last: None,
@@ -73,8 +81,8 @@ impl<'a> Relay<'a> {
             let rang = read.is_none();
             match read {
                 Some(Ok(Some(bytes))) => {
-                    self.decoder.push(bytes);
-                    if let Some(whole) = self.frames().await? {
+                    self.frames.push(bytes);
+                    if let Some(whole) = self.read_frames().await? {
                         return Ok(whole);
                     }
                 }
@@ -92,9 +100,9 @@ impl<'a> Relay<'a> {
     }
 
     /// Lets every complete frame through; the answer when it is whole.
-    async fn frames(&mut self) -> Result<Option<Answered>, AttemptError> {
+    async fn read_frames(&mut self) -> Result<Option<Answered>, AttemptError> {
         loop {
-            match self.decoder.next_frame() {
+            match self.frames.next_frame() {
                 Ok(Some(frame)) => {
                     if self.frame(frame).await? {
                         return Ok(Some(self.answered()));
@@ -108,20 +116,20 @@ impl<'a> Relay<'a> {
 
     /// Judges one frame and does as judged; `true` when the answer is whole.
     async fn frame(&mut self, frame: Frame) -> Result<bool, AttemptError> {
-        let (ChunkRead { signal, error }, raw) = chunk::scan_numbered(&frame, &mut self.numbering);
-        let verdict = self.machine.frame(signal, raw.len());
+        let (FrameRead { signal, error }, out) = self.read(&frame);
+        let verdict = self.machine.frame(signal, frame.raw.len());
         let alive = matches!(&signal, Signal::Delta(delta) if carries(delta));
         if alive {
             self.note_first_content();
         }
         match verdict {
             Verdict::Hold | Verdict::Forward if self.is_for_us_alone(signal) => {}
-            Verdict::Hold => self.held.push(raw),
-            Verdict::Release => self.release(raw).await?,
-            Verdict::Forward => self.forward(raw).await?,
+            Verdict::Hold => self.held.extend(out),
+            Verdict::Release => self.release(out).await?,
+            Verdict::Forward => self.forward(out).await?,
             Verdict::Drop => {}
             Verdict::Finished => {
-                self.last = Some(raw);
+                self.finish(out).await?;
                 return Ok(true);
             }
             Verdict::Failed(failure) => return Err(self.stream_failed(failure, error)),
@@ -131,6 +139,30 @@ impl<'a> Relay<'a> {
             self.restart_idle_clock();
         }
         Ok(false)
+    }
+
+    /// Reads a frame; what of it is for the client.
+    fn read(&mut self, frame: &Frame) -> (FrameRead, Option<ClientFrame>) {
+        if self.exchange.verbatim {
+            let (read, raw) = self.decoder.pass(frame);
+            return (read, Some(ClientFrame::Data(raw)));
+        }
+        let mut pieces = Vec::new();
+        let read = self.decoder.read(frame, &mut pieces);
+        let out = (!pieces.is_empty()).then_some(ClientFrame::Pieces(pieces));
+        (read, out)
+    }
+
+    /// The frame with which the answer is whole: as bytes it closes the stream, in pieces it may still say something.
+    async fn finish(&mut self, out: Option<ClientFrame>) -> Result<(), AttemptError> {
+        match out {
+            Some(ClientFrame::Data(raw)) => self.last = Some(raw),
+            Some(out) if self.exchange.attempt.turn.client.progress() == Progress::Nothing => {
+                self.release(Some(out)).await?;
+            }
+            out => self.forward(out).await?,
+        }
+        Ok(())
     }
 
     /// Whether the frame is the report of tokens that the client did not ask for.
@@ -157,26 +189,30 @@ impl<'a> Relay<'a> {
         }
     }
 
-    async fn release(&mut self, frame: Bytes) -> Result<(), AttemptError> {
+    async fn release(&mut self, out: Option<ClientFrame>) -> Result<(), AttemptError> {
         let client = &self.exchange.attempt.turn.client;
         if client.progress() == Progress::Nothing {
             client.note(Progress::Head);
-            let head = self.exchange.head(std::mem::take(&mut self.headers));
+            let (headers, dropped) = (std::mem::take(&mut self.headers), std::mem::take(&mut self.dropped));
+            let head = self.exchange.head(headers, dropped);
             self.exchange.send(ClientFrame::Head(head)).await?;
         }
         for held in std::mem::take(&mut self.held) {
-            self.exchange.send(ClientFrame::Data(held)).await?;
+            self.exchange.send(held).await?;
         }
-        self.forward(frame).await
+        self.forward(out).await
     }
 
-    async fn forward(&self, frame: Bytes) -> Result<(), AttemptError> {
+    async fn forward(&self, out: Option<ClientFrame>) -> Result<(), AttemptError> {
         self.exchange.attempt.turn.client.note(self.machine.summary().progress);
-        self.exchange.send(ClientFrame::Data(frame)).await
+        match out {
+            Some(out) => self.exchange.send(out).await,
+            None => Ok(()),
+        }
     }
 
     async fn body_ended(mut self, end: BodyEnd) -> Result<Answered, AttemptError> {
-        if let Some(unfinished) = std::mem::take(&mut self.decoder).finish()
+        if let Some(unfinished) = std::mem::take(&mut self.frames).finish()
             && end == BodyEnd::Clean
             && self.frame(unfinished).await?
         {
@@ -219,6 +255,7 @@ impl<'a> Relay<'a> {
         AttemptError::Failed {
             failure,
             malformed: self.machine.summary().malformed,
+            delivered: None,
         }
     }
 

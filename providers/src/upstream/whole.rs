@@ -11,17 +11,25 @@ use understudy_messages::provider::{Answered, AttemptError};
 use super::fault::fault;
 use super::{Exchange, failed, passing};
 use crate::classify::{TransportFault, transport};
-use crate::openai::chat::answer::{self, Answer};
+use crate::wire::{self, Whole};
 
 /// The largest answer that is held.
 const LARGEST: usize = 32 << 20;
 
 impl Exchange<'_> {
-    pub(super) async fn whole(&self, response: Response, deadline: Instant) -> Result<Answered, AttemptError> {
+    pub(super) async fn whole(
+        &self,
+        response: Response,
+        deadline: Instant,
+        dropped: Vec<String>,
+    ) -> Result<Answered, AttemptError> {
         let headers = response.headers().clone();
         let reading = self.read(response);
         let body = self.within(deadline, TransportFault::WholeLimit, reading).await??;
-        let answer = answer::read(&body).map_err(|error| failed(error.observed()))?;
+        let (endpoint, api) = (self.attempt.turn.request.endpoint, self.upstream.settings.api);
+        let mut pieces = Vec::new();
+        let answer = wire::read_whole(endpoint, api, &body, (!self.verbatim).then_some(&mut pieces));
+        let answer = answer.map_err(|error| failed(error.observed()))?;
         if answer.error.is_some() {
             return Err(failed(self.classified(None, &headers, &body)));
         }
@@ -29,8 +37,13 @@ impl Exchange<'_> {
             return Err(failed(Failure::observed(Reason::EmptyResponse, Cut::CleanEnd)));
         }
         self.attempt.turn.client.note(progress(&answer));
-        self.send(ClientFrame::Head(self.head(passing(&headers)))).await?;
-        self.send(ClientFrame::Data(body)).await?;
+        let head = self.head(passing(&headers), dropped);
+        self.send(ClientFrame::Head(head)).await?;
+        let out = match self.verbatim {
+            true => ClientFrame::Data(body),
+            false => ClientFrame::Pieces(pieces),
+        };
+        self.send(out).await?;
         Ok(Answered {
             finish: answer.finish,
             usage: answer.usage,
@@ -60,9 +73,9 @@ impl Exchange<'_> {
     }
 }
 
-fn progress(answer: &Answer) -> Progress {
-    match answer.tool_calls.is_empty() {
-        true => Progress::Content,
-        false => Progress::ToolCall,
+fn progress(answer: &Whole) -> Progress {
+    match answer.calls_tools {
+        false => Progress::Content,
+        true => Progress::ToolCall,
     }
 }

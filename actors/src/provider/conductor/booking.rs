@@ -63,7 +63,7 @@ impl Conductor {
         let (outcome, malformed) = match result {
             Ok(answered) => (AttemptOutcome::Ok, answered.malformed),
             Err(AttemptError::Cancelled) => (AttemptOutcome::Cancelled, 0),
-            Err(AttemptError::Failed { failure, malformed }) => {
+            Err(AttemptError::Failed { failure, malformed, .. }) => {
                 self.book_failure(model, failure);
                 let error = AttemptOutcome::Error {
                     reason: failure.reason,

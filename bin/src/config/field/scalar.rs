@@ -10,7 +10,7 @@ use super::Field;
 use crate::config::raw::Value;
 use crate::config::substitution::substitute;
 use crate::config::words::Words;
-use crate::config::{quantity, suggestion, unsupported};
+use crate::config::{quantity, suggestion};
 
 /// Text as it was written and with its variables replaced. Only the former may be shown.
 pub(crate) struct Text {
@@ -133,20 +133,11 @@ impl Field<'_> {
         if let Some((_, choice)) = T::WORDS.iter().find(|(name, _)| *name == text.value) {
             return Some(*choice);
         }
-        if unsupported::is_value(&self.path, &text.value) {
-            let supported: Vec<&str> = names().collect();
-            self.refuse_text(
-                &text,
-                "is not supported yet",
-                format!("this release knows: {}", supported.join(", ")),
-            );
-        } else {
-            self.refuse_text(
-                &text,
-                "is none of the known words",
-                suggestion::instead_of(&text.value, names()),
-            );
-        }
+        self.refuse_text(
+            &text,
+            "is none of the known words",
+            suggestion::instead_of(&text.value, names()),
+        );
         None
     }
 }

@@ -55,7 +55,7 @@ fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
     agents:
       support:
         model: openai/gpt-5.5
-        on_broken_stream: error
+        on_broken_stream: continue
         on_content_filter: next
         failover:
           on_status: [404, 418]
@@ -63,7 +63,7 @@ fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
         model:
           primary: local/30
           fallbacks: [openai/gpt-5.5-mini]
-        on_broken_stream: error
+        on_broken_stream: continue
         on_content_filter: surface
         failover:
           on_status: []

@@ -1,14 +1,12 @@
 //! A whole chat answer, put together from a stream or read from one JSON body.
 
-use understudy_messages::answer::{Finish, Usage};
-use understudy_messages::failure::{Cut, Failure, Reason};
+use understudy_messages::answer::Piece;
 
 use super::chunk::keep;
 use super::event::tool_call::{Arguments, ToolCallPiece};
 use super::event::{Event, Part, walk};
+use crate::answer::Whole;
 use crate::json::{JsonError, JsonStr};
-use crate::stream::answers_alone;
-use crate::wire_error::WireError;
 
 #[cfg(test)]
 mod tests;
@@ -16,78 +14,7 @@ mod tests;
 /// The most tool calls that are kept of one answer: several times what providers allow.
 const MAX_TOOL_CALLS: usize = 1024;
 
-/// A tool call that the model asked for.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ToolCall {
-    /// The provider's id; empty when it gave none.
-    pub id: String,
-    /// The tool's name.
-    pub name: String,
-    /// The arguments as the model wrote them: meant to be JSON, perhaps cut, never repaired.
-    pub arguments: String,
-}
-
-/// What an answer says. Texts and tool calls are those of the first choice.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Answer {
-    /// The text.
-    pub text: String,
-    /// The reasoning, where it is readable.
-    pub reasoning: String,
-    /// The refusal, empty when there is none.
-    pub refusal: String,
-    /// The tool calls in the order in which they began.
-    pub tool_calls: Vec<ToolCall>,
-    /// Why it ended.
-    pub finish: Option<Finish>,
-    /// Tokens as reported.
-    pub usage: Option<Usage>,
-    /// The provider's error, though the status was 200.
-    pub error: Option<WireError>,
-    /// Whether it says anything, in any choice and medium; reasoning alone says nothing.
-    pub says_something: bool,
-    /// Whether something was left out because it outgrew a bound.
-    pub is_cut: bool,
-}
-
-impl Answer {
-    /// Whether it is no answer at all: nothing said, and no reason why that should be so.
-    pub fn is_empty(&self) -> bool {
-        !self.says_something && !self.finish.is_some_and(answers_alone)
-    }
-}
-
-/// Why a body is not a chat answer. Offsets, never content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum AnswerError {
-    /// There is no body.
-    #[error("empty body")]
-    NoBody,
-    /// It ends in the middle.
-    #[error("the JSON ends too early")]
-    Truncated,
-    /// It is something else than a JSON object.
-    #[error("not JSON at byte {at}")]
-    NotJson {
-        /// Where reading stopped.
-        at: usize,
-    },
-    /// It is JSON with neither choices nor an error.
-    #[error("JSON, but not a chat completion")]
-    NotAnAnswer,
-}
-
-impl AnswerError {
-    /// The failure that it is.
-    pub fn observed(self) -> Failure {
-        let reason = match self {
-            Self::NoBody => Reason::EmptyResponse,
-            Self::Truncated => Reason::Timeout,
-            Self::NotJson { .. } | Self::NotAnAnswer => Reason::Unclassified,
-        };
-        Failure::observed(reason, Cut::CleanEnd)
-    }
-}
+pub use crate::answer::{Answer, AnswerError, ToolCall};
 
 /// Reads a body that is one JSON answer.
 ///
@@ -108,6 +35,18 @@ pub fn read(body: &[u8]) -> Result<Answer, AnswerError> {
     } else {
         Err(AnswerError::NotAnAnswer)
     }
+}
+
+/// Reads a body that is one JSON answer, as far as the course of a turn depends on it.
+pub(crate) fn read_whole(body: &[u8], _pieces: Option<&mut Vec<Piece>>) -> Result<Whole, AnswerError> {
+    let answer = read(body)?;
+    Ok(Whole {
+        finish: answer.finish,
+        usage: answer.usage,
+        error: answer.error,
+        says_something: answer.says_something,
+        calls_tools: !answer.tool_calls.is_empty(),
+    })
 }
 
 /// An answer being put together, bounded.

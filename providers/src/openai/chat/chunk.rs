@@ -10,7 +10,7 @@ use super::event::tool_call::Gap;
 use super::event::{Event, Part, walk};
 use crate::splice::{Edit, splice};
 use crate::sse::Frame;
-use crate::stream::{Delta, Signal};
+use crate::stream::{Delta, FrameRead, Signal};
 use crate::wire_error::WireError;
 
 pub(crate) use self::numbering::Numbering;
@@ -19,23 +19,14 @@ mod numbering;
 #[cfg(test)]
 mod tests;
 
-/// What a frame says.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChunkRead {
-    /// What the stream machine wants to know.
-    pub signal: Signal,
-    /// The provider's error, when the signal is a delta with an error.
-    pub error: Option<WireError>,
-}
-
 /// Reads a frame as far as the course of the stream depends on it.
-pub fn scan(frame: &Frame) -> ChunkRead {
+pub fn scan(frame: &Frame) -> FrameRead {
     read(frame, |_| {})
 }
 
 /// Reads a frame as [`scan`] does, and gives its bytes for the client: an index is put into every piece of a tool call
 /// that came without one. A frame that needs none is not copied; a malformed frame counts for nothing.
-pub(crate) fn scan_numbered(frame: &Frame, numbering: &mut Numbering) -> (ChunkRead, Bytes) {
+pub(crate) fn scan_numbered(frame: &Frame, numbering: &mut Numbering) -> (FrameRead, Bytes) {
     let (opened, mut gaps) = (numbering.opened(), Vec::new());
     let read = read(frame, |event| {
         if let Event::ToolCall { choice, piece } = event
@@ -80,7 +71,7 @@ fn fill(frame: &Frame, gaps: &[(Gap, u64)]) -> Bytes {
 }
 
 /// Reads a frame and adds what it says to `answer`. A malformed frame adds nothing.
-pub fn decode(frame: &Frame, answer: &mut Assembly) -> ChunkRead {
+pub fn decode(frame: &Frame, answer: &mut Assembly) -> FrameRead {
     let mut events = Vec::new();
     let read = read(frame, |event| events.push(event));
     if let Signal::Delta(_) = read.signal {
@@ -89,7 +80,7 @@ pub fn decode(frame: &Frame, answer: &mut Assembly) -> ChunkRead {
     read
 }
 
-fn read<'a>(frame: &'a Frame, mut tap: impl FnMut(Event<'a>)) -> ChunkRead {
+fn read<'a>(frame: &'a Frame, mut tap: impl FnMut(Event<'a>)) -> FrameRead {
     let named_error = frame.event.as_deref() == Some(b"error");
     let data = frame.data.as_deref().unwrap_or_default().trim_ascii();
     if data.is_empty() && !named_error {
@@ -113,7 +104,7 @@ fn read<'a>(frame: &'a Frame, mut tap: impl FnMut(Event<'a>)) -> ChunkRead {
         return Signal::Malformed.into();
     }
     delta.error = error.is_some();
-    ChunkRead {
+    FrameRead {
         signal: Signal::Delta(delta),
         error,
     }
@@ -161,11 +152,5 @@ impl Delta {
             Event::Usage(usage) => self.usage = Some(*usage),
             Event::Error(_) => self.error = true,
         }
-    }
-}
-
-impl From<Signal> for ChunkRead {
-    fn from(signal: Signal) -> Self {
-        Self { signal, error: None }
     }
 }

@@ -7,60 +7,20 @@ use bytes::Bytes;
 use understudy_messages::request::RequestFacts;
 
 use self::scan::Draft;
-use crate::json::{Cursor, JsonError, Kind, MAX_DEPTH};
+use crate::json::{Cursor, Kind};
 use crate::splice::{Edit, splice};
 
 mod messages;
+mod read;
 mod scan;
 mod stream_options;
 #[cfg(test)]
 mod tests;
+mod write;
 
-/// Why a request body is refused. Keys and offsets, never content.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RequestError {
-    /// It is not JSON.
-    #[error("not JSON at byte {at}")]
-    NotJson {
-        /// Where reading stopped.
-        at: usize,
-    },
-    /// It is nested too deep.
-    #[error("nested deeper than {MAX_DEPTH} levels at byte {at}")]
-    TooDeep {
-        /// Where the bound was passed.
-        at: usize,
-    },
-    /// It is JSON, but not an object.
-    #[error("the body must be a JSON object")]
-    NotAnObject,
-    /// A member is missing that must be there.
-    #[error("`{key}` is missing")]
-    Missing {
-        /// Which member.
-        key: &'static str,
-    },
-    /// A member is empty that must not be.
-    #[error("`{key}` is empty")]
-    Empty {
-        /// Which member.
-        key: &'static str,
-    },
-    /// A member is of the wrong type.
-    #[error("`{key}` must be {expected}")]
-    WrongType {
-        /// Which member.
-        key: &'static str,
-        /// What it must be.
-        expected: &'static str,
-    },
-    /// A member that the gateway reads is there twice: readers differ in which one they believe.
-    #[error("`{key}` is given twice")]
-    Duplicate {
-        /// Which member.
-        key: &'static str,
-    },
-}
+pub(crate) use self::read::read;
+pub(crate) use self::write::write;
+pub use crate::request_error::RequestError;
 
 /// Reads a chat request. Linear in its length; allocates for the model's and the fallbacks' names only.
 ///
@@ -102,13 +62,4 @@ pub fn for_model(body: &Bytes, facts: &RequestFacts, model: &str, ask_usage: boo
     }
     edits.sort_unstable_by_key(|edit| (edit.span.start, edit.span.end));
     splice(body, &edits)
-}
-
-impl From<JsonError> for RequestError {
-    fn from(error: JsonError) -> Self {
-        match error {
-            JsonError::Syntax { at } | JsonError::Truncated { at } => Self::NotJson { at },
-            JsonError::TooDeep { at } => Self::TooDeep { at },
-        }
-    }
 }

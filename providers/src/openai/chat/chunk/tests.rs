@@ -11,7 +11,7 @@ fn frame(raw: &str) -> Frame {
     decoder.next_frame().expect("small").expect("whole")
 }
 
-fn scanned(json: &str) -> ChunkRead {
+fn scanned(json: &str) -> FrameRead {
     scan(&frame(&format!("data: {json}\n\n")))
 }
 
@@ -27,7 +27,7 @@ fn says(delta_json: &str) -> (bool, bool, bool) {
     (delta.reasoning, delta.content, delta.tool_call)
 }
 
-fn message(read: &ChunkRead) -> &str {
+fn message(read: &FrameRead) -> &str {
     let words = read.error.as_ref().and_then(|error| error.message.as_ref());
     words.map_or("", ProviderWords::reveal)
 }

@@ -50,6 +50,7 @@ impl Draft {
             text_bytes: 0,
             first_role,
             first,
+            end: first,
             leading_system_end: None,
             newest_user_content: None,
         };
@@ -68,6 +69,7 @@ impl Draft {
         if message.role == Role::User {
             messages.newest_user_content = message.content;
         }
+        messages.end = end;
         messages.count += 1;
         messages.text_bytes += message.text_bytes;
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use bytes::Bytes;
 
 use understudy_messages::ids::Name;
-use understudy_messages::request::{Messages, RequestFacts};
+use understudy_messages::request::{Demands, Messages, RequestFacts};
 
 use super::stream_options::StreamOptions;
 use super::{RequestError, messages};
@@ -67,6 +67,7 @@ impl<'a> Draft<'a> {
             has_response_format: self.response_format.unwrap_or(false),
             has_logprobs: self.logprobs.unwrap_or(false),
             has_stop: self.stop.unwrap_or(false),
+            demands: Demands::default(),
             fallbacks: fallbacks.flatten(),
             fallbacks_span: member.map(|member| with_comma(body, member)),
             messages,

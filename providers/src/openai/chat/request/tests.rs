@@ -3,6 +3,7 @@ use serde_json::{Map, Value, json};
 use understudy_messages::request::Role;
 
 use super::*;
+use crate::json::MAX_DEPTH;
 
 /// A body and what was found in it.
 #[derive(Debug)]

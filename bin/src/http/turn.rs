@@ -1,4 +1,4 @@
-//! `POST /v1/chat/completions`: from a request to a turn.
+//! The paths that ask a model: from a request to a turn.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher};
 use std::rc::Rc;
@@ -14,10 +14,11 @@ use understudy_messages::client::ClientChannel;
 use understudy_messages::clock::Instant;
 use understudy_messages::failure::CancelCause;
 use understudy_messages::ids::{Name, SessionKey, ShardIndex};
+use understudy_messages::request::Endpoint;
 use understudy_messages::session::{RunTurn, RunTurnError};
 use understudy_messages::terminal::TurnFailure;
 use understudy_messages::turn::TurnRequest;
-use understudy_providers::openai::chat::request::{RequestError, scan};
+use understudy_providers::wire::{RequestError, scan};
 
 use super::answer::{self, Frames};
 use super::body;
@@ -31,24 +32,52 @@ const SESSION_LONG: HeaderName = HeaderName::from_static("x-understudy-session")
 const AGENT: HeaderName = HeaderName::from_static("x-understudy-agent");
 const TIMEOUT: HeaderName = HeaderName::from_static("x-understudy-timeout-ms");
 
+type Arbiter = web::Data<Rc<SessionArbiter>>;
+
+/// `POST /v1/chat/completions`
+pub(super) async fn chat(arbiter: Arbiter, request: HttpRequest, payload: web::Payload) -> HttpResponse {
+    run(Endpoint::Chat, &arbiter, &request, payload).await
+}
+
+/// `POST /v1/responses`
+pub(super) async fn responses(arbiter: Arbiter, request: HttpRequest, payload: web::Payload) -> HttpResponse {
+    run(Endpoint::Responses, &arbiter, &request, payload).await
+}
+
+/// `POST /v1/messages`
+pub(super) async fn messages(arbiter: Arbiter, request: HttpRequest, payload: web::Payload) -> HttpResponse {
+    run(Endpoint::Messages, &arbiter, &request, payload).await
+}
+
+/// `POST /v1/messages/count_tokens`
+pub(super) async fn count_tokens(arbiter: Arbiter, request: HttpRequest, payload: web::Payload) -> HttpResponse {
+    run(Endpoint::CountTokens, &arbiter, &request, payload).await
+}
+
+/// `POST /v1/embeddings`
+pub(super) async fn embeddings(arbiter: Arbiter, request: HttpRequest, payload: web::Payload) -> HttpResponse {
+    run(Endpoint::Embeddings, &arbiter, &request, payload).await
+}
+
 /// Runs one turn.
-pub(super) async fn completions(
-    arbiter: web::Data<Rc<SessionArbiter>>,
-    request: HttpRequest,
+async fn run(
+    endpoint: Endpoint,
+    arbiter: &SessionArbiter,
+    request: &HttpRequest,
     payload: web::Payload,
 ) -> HttpResponse {
     let answered = async {
         // the place before the body: what waits in memory is counted
         let place = place(&arbiter.shared)?;
-        let body = body::read(&arbiter.shared, &request, payload).await?;
-        let turn = admit(&arbiter, &request, body, place)?;
+        let body = body::read(&arbiter.shared, request, payload).await?;
+        let turn = admit(endpoint, arbiter, request, body, place)?;
         let session = turn.request.session.clone();
-        let frames = start(&arbiter, turn).await?;
+        let frames = start(arbiter, turn).await?;
         Ok::<_, TurnFailure>((session, answer::respond(frames).await))
     };
     match answered.await {
         Ok((session, response)) => name_session(response, &session),
-        Err(failure) => error::respond(&failure, None),
+        Err(failure) => error::respond(endpoint, &failure, None),
     }
 }
 
@@ -69,6 +98,7 @@ struct Admitted {
 }
 
 fn admit(
+    endpoint: Endpoint,
     arbiter: &SessionArbiter,
     request: &HttpRequest,
     body: Bytes,
@@ -77,7 +107,7 @@ fn admit(
     let shared = &arbiter.shared;
     let received = shared.clock.now();
     let home = arbiter.place().ok_or_else(starting)?;
-    let facts = scan(&body).map_err(not_a_chat)?;
+    let facts = scan(endpoint, &body).map_err(|error| unreadable(endpoint, error))?;
     let id = request.extensions().get::<RequestId>().cloned();
     let id = id.unwrap_or_else(|| RequestId::of(request.headers()));
     let turn = Arc::new(TurnRequest {
@@ -86,6 +116,7 @@ fn admit(
         session: session_key(request)?,
         agent: text(request.headers(), AGENT)?.map(Name::from),
         headers: headers::to_provider(request.headers()),
+        endpoint,
         body,
         facts,
     });
@@ -98,6 +129,8 @@ fn admit(
             shared.published.load().map_or(1, |serving| serving.shard_count()),
         ),
         frames: Frames {
+            request: turn.clone(),
+            clock: shared.clock.clone(),
             frames,
             client_left: cancel.on_drop(CancelCause::Client),
         },
@@ -141,8 +174,15 @@ async fn start(arbiter: &SessionArbiter, turn: Admitted) -> Result<Frames, TurnF
     }
 }
 
-fn not_a_chat(error: RequestError) -> TurnFailure {
-    let hint = format!("The request's body is not a chat completion: {error}.");
+fn unreadable(endpoint: Endpoint, error: RequestError) -> TurnFailure {
+    let what = match endpoint {
+        Endpoint::Chat => "a chat completion",
+        Endpoint::Responses => "a Responses request",
+        Endpoint::Messages => "a Messages request",
+        Endpoint::CountTokens => "a request to count tokens",
+        Endpoint::Embeddings => "a request for embeddings",
+    };
+    let hint = format!("The request's body is not {what}: {error}.");
     TurnFailure::ours(400, "invalid_request", &hint)
 }
 

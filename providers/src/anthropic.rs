@@ -1,0 +1,4 @@
+//! The wire format of Anthropic.
+
+pub mod error;
+pub mod messages;

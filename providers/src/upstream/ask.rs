@@ -1,0 +1,163 @@
+//! The HTTP request of one attempt: where it goes, what it carries, by which credential.
+
+use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use reqwest::{Method, Request, Url};
+use secrecy::ExposeSecret;
+use understudy_messages::failure::{Cut, Failure, ProviderWords, Reason};
+use understudy_messages::provider::AttemptError;
+use understudy_messages::request::Endpoint;
+use understudy_messages::settings::{Api, ProviderSettings};
+
+use super::{Exchange, failed};
+use crate::wire::{self, Target, Written};
+
+/// The version of Anthropic's API that is spoken where the client names none.
+const ANTHROPIC_VERSION: (HeaderName, HeaderValue) = (
+    HeaderName::from_static("anthropic-version"),
+    HeaderValue::from_static("2023-06-01"),
+);
+
+/// Where one provider is asked for what. `None` for a base URL that is none, which configuration refuses.
+pub(super) struct Places {
+    answers: Option<Url>,
+    embeddings: Option<Url>,
+    counts: Option<Url>,
+}
+
+impl Places {
+    pub(super) fn of(settings: &ProviderSettings) -> Self {
+        let base = &settings.base_url;
+        let place = |path: &str| Url::parse(&format!("{base}{path}")).ok();
+        // Anthropic's own SDKs take the address without the version, everybody else's with it
+        let version = if base.ends_with("/v1") { "" } else { "/v1" };
+        match settings.api {
+            Api::OpenaiChat => Self {
+                answers: place("/chat/completions"),
+                embeddings: place("/embeddings"),
+                counts: None,
+            },
+            Api::OpenaiResponses => Self {
+                answers: place("/responses"),
+                embeddings: place("/embeddings"),
+                counts: None,
+            },
+            Api::AnthropicMessages => Self {
+                answers: place(&format!("{version}/messages")),
+                embeddings: None,
+                counts: place(&format!("{version}/messages/count_tokens")),
+            },
+            Api::Gemini => Self {
+                answers: place("/models/"),
+                embeddings: None,
+                counts: None,
+            },
+        }
+    }
+
+    fn find(&self, endpoint: Endpoint, api: Api, model: &str, stream: bool) -> Option<Url> {
+        match (endpoint, api) {
+            (Endpoint::Embeddings, _) => self.embeddings.clone(),
+            (Endpoint::CountTokens, _) => self.counts.clone(),
+            (_, Api::Gemini) => {
+                let mut url = self.answers.clone()?;
+                let method = if stream {
+                    "streamGenerateContent"
+                } else {
+                    "generateContent"
+                };
+                url.path_segments_mut()
+                    .ok()?
+                    .pop_if_empty()
+                    .push(&format!("{model}:{method}"));
+                url.set_query(stream.then_some("alt=sse"));
+                Some(url)
+            }
+            (_, Api::OpenaiChat | Api::OpenaiResponses | Api::AnthropicMessages) => self.answers.clone(),
+        }
+    }
+}
+
+impl Exchange<'_> {
+    /// The request, and the members of the client's that had no place in it.
+    pub(super) fn ask(&self) -> Result<(Request, Vec<String>), AttemptError> {
+        let turn = &self.attempt.turn.request;
+        let settings = &self.upstream.settings;
+        let model = &self.attempt.candidate.model.model;
+        let Written { body, dropped } = self.written()?;
+        let nowhere = || failed(Failure::observed(Reason::Unknown, Cut::Refused));
+        let places = &self.upstream.places;
+        let url = places.find(turn.endpoint, settings.api, model, turn.facts.stream);
+        let mut request = Request::new(Method::POST, url.ok_or_else(nowhere)?);
+        *request.headers_mut() = self.headers();
+        *request.body_mut() = Some(body.into());
+        Ok((request, dropped))
+    }
+
+    /// The body: the client's own where the provider speaks its format, else what was said in it in the provider's.
+    fn written(&self) -> Result<Written, AttemptError> {
+        let (turn, settings) = (&self.attempt.turn.request, &self.upstream.settings);
+        let body = &self.attempt.prompt.body;
+        let target = Target {
+            model: &self.attempt.candidate.model.model,
+            ask_usage: settings.ask_usage,
+        };
+        if self.verbatim {
+            let body = wire::for_model(turn.endpoint, body, &turn.facts, &target);
+            return Ok(Written {
+                body,
+                dropped: Vec::new(),
+            });
+        }
+        let conversation = wire::read(turn.endpoint, body).map_err(|error| unfit(&error.to_string()))?;
+        wire::write(settings.api, &conversation, &target).map_err(|error| unfit(&error.to_string()))
+    }
+
+    fn headers(&self) -> HeaderMap {
+        let turn = &self.attempt.turn.request;
+        let accept = if turn.facts.stream {
+            "text/event-stream"
+        } else {
+            "application/json"
+        };
+        let mut headers = HeaderMap::with_capacity(5 + turn.headers.len());
+        if self.upstream.settings.api == Api::AnthropicMessages {
+            headers.extend([ANTHROPIC_VERSION]);
+        }
+        for (name, value) in &turn.headers {
+            if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
+                && (self.verbatim || !name.as_str().starts_with("anthropic-"))
+            {
+                headers.insert(name, value);
+            }
+        }
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(ACCEPT, HeaderValue::from_static(accept));
+        headers.insert(
+            USER_AGENT,
+            HeaderValue::from_static(concat!("understudy/", env!("CARGO_PKG_VERSION"))),
+        );
+        if let Some((name, mut value)) = self.credential() {
+            value.set_sensitive(true);
+            headers.insert(name, value);
+        }
+        headers
+    }
+
+    /// The credential under the name that the provider's API knows it by.
+    fn credential(&self) -> Option<(HeaderName, HeaderValue)> {
+        let key = self.credential?.expose_secret();
+        let (name, value) = match self.upstream.settings.api {
+            Api::OpenaiChat | Api::OpenaiResponses => (AUTHORIZATION, HeaderValue::try_from(format!("Bearer {key}"))),
+            Api::AnthropicMessages => (HeaderName::from_static("x-api-key"), HeaderValue::try_from(key)),
+            Api::Gemini => (HeaderName::from_static("x-goog-api-key"), HeaderValue::try_from(key)),
+        };
+        value.ok().map(|value| (name, value))
+    }
+}
+
+/// The request cannot be put into the provider's words; ours for it may go to the client.
+fn unfit(why: &str) -> AttemptError {
+    let mut failure = Failure::observed(Reason::Format, Cut::Refused);
+    failure.words = Some(ProviderWords::new(why));
+    failed(failure)
+}
