@@ -13,8 +13,10 @@ mod chat;
 mod cuts;
 mod errors;
 mod normalized;
+mod pairs;
 mod recording;
 mod replay;
+mod requests;
 
 use recording::Recording;
 use understudy_messages::settings::Api;
@@ -132,6 +134,8 @@ fn check(file: &Path, seed: u64) -> Outcome {
 fn answers(recording: &Recording, seed: u64) -> Result<(), String> {
     answers::reads_the_request(recording)?;
     answers::check(recording, seed)?;
+    requests::check(recording)?;
+    pairs::check(recording, seed)?;
     match recording.api {
         Api::OpenaiChat => chat::check(recording, seed),
         Api::OpenaiResponses | Api::AnthropicMessages | Api::Gemini => Ok(()),

@@ -18,6 +18,8 @@ use crate::recording::Then;
 pub(crate) struct Replay {
     /// What was said, in order.
     pub(crate) pieces: Vec<Piece>,
+    /// The same, frame by frame.
+    pub(crate) batches: Vec<Vec<Piece>>,
     /// The answer that the pieces make.
     pub(crate) answer: Answer,
     /// How it ended.
@@ -125,7 +127,8 @@ impl Run {
         }
         self.replay.comments += usize::from(frame.raw.starts_with(b":"));
         agree(&read, &pieces)?;
-        self.replay.pieces.append(&mut pieces);
+        self.replay.pieces.extend_from_slice(&pieces);
+        self.replay.batches.push(pieces);
         if let Signal::Delta(delta) = read.signal {
             self.replay.choices.extend(delta.choices);
         }
