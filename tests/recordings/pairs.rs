@@ -11,13 +11,12 @@ use understudy_messages::request::Endpoint;
 use understudy_messages::settings::Api;
 use understudy_messages::turn::TurnRequest;
 use understudy_providers::wire::{self, Answer, Style, Writer};
+use understudy_tests::protocol::{self, Ending};
 
 use crate::answers::read_whole;
 use crate::cuts::cuts;
 use crate::recording::{Recording, Then};
 use crate::replay::Replay;
-
-mod strict;
 
 /// The formats that clients speak.
 pub(crate) const CLIENTS: [Endpoint; 3] = [Endpoint::Chat, Endpoint::Responses, Endpoint::Messages];
@@ -53,7 +52,7 @@ fn streamed(client: Endpoint, batches: &[Vec<Piece>], seed: u64) -> Result<(), S
         written.extend_from_slice(&writer.pieces(batch.clone()));
     }
     written.extend_from_slice(&writer.end(None));
-    strict::check(client, &written)?;
+    protocol::check(client, &written, Ending::Whole).map_err(|wrong| format!("protocol: {wrong}"))?;
     for (way, reads) in cuts(&written, seed).into_iter().take(3) {
         let replay = Replay::of(client.api(), &reads, Then::Close).map_err(|error| format!("{way}: {error}"))?;
         if let Some(failure) = replay.failure {

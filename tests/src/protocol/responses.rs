@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
-use super::{Event, must};
+use super::{Ending, Event, must};
 
 /// An item under way: its parts by content or summary index, and what came of each.
 #[derive(Default)]
@@ -22,7 +22,7 @@ struct Part {
 }
 
 /// What is wrong with a whole stream, if anything is.
-pub(super) fn check(events: &[Event]) -> Result<(), String> {
+pub(super) fn check(events: &[Event], ending: Ending) -> Result<(), String> {
     let mut items: BTreeMap<u64, Item> = BTreeMap::new();
     let (mut id, mut over) = (Value::Null, None);
     for (at, event) in events.iter().enumerate() {
@@ -33,7 +33,22 @@ pub(super) fn check(events: &[Event]) -> Result<(), String> {
         match &*kind {
             "response.created" => id = json["response"]["id"].clone(),
             "response.in_progress" => must(json["response"]["id"] == id, "id", &json)?,
-            "response.completed" | "response.incomplete" => {
+            "response.failed" if ending == Ending::Error => {
+                let response = &json["response"];
+                must(
+                    response["id"] == id && response["status"] == "failed",
+                    "a failed response",
+                    &json,
+                )?;
+                let error = &response["error"];
+                must(
+                    error["code"].is_string() && error["message"].is_string(),
+                    "an error",
+                    &json,
+                )?;
+                return last(at + 1 == events.len());
+            }
+            "response.completed" | "response.incomplete" if ending == Ending::Whole => {
                 must(json["response"]["id"] == id && id.is_string(), "id", &json)?;
                 must(json["response"]["status"] == kind["response.".len()..], "status", &json)?;
                 over = Some(json);
@@ -49,6 +64,14 @@ pub(super) fn check(events: &[Event]) -> Result<(), String> {
         &format!("the items are {}", json!(done)),
         &json!(output),
     )
+}
+
+fn last(is: bool) -> Result<(), String> {
+    if is {
+        Ok(())
+    } else {
+        Err("nothing comes after the end".to_owned())
+    }
 }
 
 fn item_event(items: &mut BTreeMap<u64, Item>, kind: &str, json: &Value) -> Result<(), String> {

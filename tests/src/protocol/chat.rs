@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Event, must};
+use super::{Ending, Event, must};
 
 #[derive(Default)]
 struct Choice {
@@ -13,11 +13,15 @@ struct Choice {
 }
 
 /// What is wrong with a whole stream, if anything is.
-pub(super) fn check(events: &[Event]) -> Result<(), String> {
+pub(super) fn check(events: &[Event], ending: Ending) -> Result<(), String> {
     let Some((last, events)) = events.split_last() else {
         return Err("nothing".to_owned());
     };
-    if last.data != "[DONE]" {
+    let ends = match ending {
+        Ending::Whole => last.data == "[DONE]",
+        Ending::Error => last.json()?["error"]["message"].is_string(),
+    };
+    if !ends {
         return Err(format!("the end is {}", last.data));
     }
     let mut choices: BTreeMap<u64, Choice> = BTreeMap::new();
@@ -45,7 +49,8 @@ pub(super) fn check(events: &[Event]) -> Result<(), String> {
             check_choice(&mut choices, choice)?;
         }
     }
-    if choices.is_empty() || choices.values().any(|choice| !choice.ended) {
+    let open = choices.is_empty() || choices.values().any(|choice| !choice.ended);
+    if ending == Ending::Whole && open {
         return Err("a choice has no end".to_owned());
     }
     Ok(())

@@ -7,21 +7,32 @@ mod chat;
 mod messages;
 mod responses;
 
+/// How a stream ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// The answer is whole.
+    Whole,
+    /// It broke off, and the client is told so.
+    Error,
+}
+
 /// One event of a stream.
 struct Event {
     name: Option<String>,
     data: String,
 }
 
-/// What is wrong with a whole stream, if anything is.
-pub(crate) fn check(client: Endpoint, stream: &[u8]) -> Result<(), String> {
+/// Checks a stream in the format of `client` from its first byte to its last.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check(client: Endpoint, stream: &[u8], ending: Ending) -> Result<(), String> {
     let events = events(stream)?;
-    let checked = match client {
-        Endpoint::Responses => responses::check(&events),
-        Endpoint::Messages => messages::check(&events),
-        Endpoint::Chat | Endpoint::CountTokens | Endpoint::Embeddings => chat::check(&events),
-    };
-    checked.map_err(|wrong| format!("protocol: {wrong}"))
+    match client {
+        Endpoint::Responses => responses::check(&events, ending),
+        Endpoint::Messages => messages::check(&events, ending),
+        Endpoint::Chat | Endpoint::CountTokens | Endpoint::Embeddings => chat::check(&events, ending),
+    }
 }
 
 fn events(stream: &[u8]) -> Result<Vec<Event>, String> {

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Event, must};
+use super::{Ending, Event, must};
 
 /// What may come inside a block of each type.
 const DELTAS: [(&str, &[&str]); 4] = [
@@ -13,7 +13,7 @@ const DELTAS: [(&str, &[&str]); 4] = [
 ];
 
 /// What is wrong with a whole stream, if anything is.
-pub(super) fn check(events: &[Event]) -> Result<(), String> {
+pub(super) fn check(events: &[Event], ending: Ending) -> Result<(), String> {
     let (mut blocks, mut open, mut stopped, mut over) = (0_u64, None::<String>, false, false);
     for (at, event) in events.iter().enumerate() {
         let (kind, json) = event.typed()?;
@@ -62,12 +62,21 @@ pub(super) fn check(events: &[Event]) -> Result<(), String> {
                 must(json["usage"]["output_tokens"].is_u64(), "usage", &json)?;
                 stopped = true;
             }
-            "message_stop" => over = true,
+            "message_stop" if ending == Ending::Whole => over = true,
+            "error" if ending == Ending::Error => {
+                let error = &json["error"];
+                must(
+                    error["type"].is_string() && error["message"].is_string(),
+                    "an error",
+                    &json,
+                )?;
+                over = true;
+            }
             "ping" => {}
             _ => return Err(format!("a strange event: {kind}")),
         }
     }
-    if stopped && over {
+    if over && (stopped || ending == Ending::Error) {
         Ok(())
     } else {
         Err("the message has no end".to_owned())
