@@ -2,5 +2,7 @@
 
 pub mod answer;
 pub mod decode;
+mod event;
 pub mod request;
+mod response;
 pub mod write;
