@@ -31,7 +31,7 @@ pub(crate) fn check(recording: &Recording, seed: u64) -> Result<(), String> {
         pieces.into_iter().map(|piece| vec![piece]).collect()
     };
     for client in CLIENTS {
-        if !carries(client, &batches) || crate::missing(client.api()).is_some() {
+        if !carries(client, &batches) || style(client, true).is_err() || crate::missing(client.api()).is_some() {
             continue;
         }
         let carried = streamed(client, &batches, seed).and_then(|()| whole(client, &batches.concat()));

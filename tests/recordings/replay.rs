@@ -180,7 +180,7 @@ fn agree(read: &FrameRead, pieces: &[Piece]) -> Result<(), String> {
     let text = said(|piece| matches!(piece, Piece::Text { .. } | Piece::Refusal { .. }));
     let call = said(|piece| matches!(piece, Piece::ToolCall { .. }));
     let reasoning = said(|piece| matches!(piece, Piece::Reasoning { .. } | Piece::Sealed { .. }));
-    if text && !delta.content || call != delta.tool_call || delta.reasoning && !reasoning {
+    if text && !delta.content || call && !delta.tool_call || delta.reasoning && !reasoning {
         return Err(format!("{delta:?}, but {} pieces", pieces.len()));
     }
     Ok(())
