@@ -87,6 +87,8 @@ fn model(model: &ModelSettings) -> Model {
     Model {
         context: context.map(Count::from),
         first_content: model.first_content.map(Time),
+        prefill: model.prefill.map(Flag),
+        embedding_space: model.embedding_space.as_deref().map(|space| literal(space).into()),
     }
 }
 
