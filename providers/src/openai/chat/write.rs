@@ -92,7 +92,8 @@ impl Writer {
                     role: (!choice.introduced).then_some("assistant"),
                     ..Delta::default()
                 };
-                self.head().chunk(&mut frames, index, &delta, Some(word(choice.finish())));
+                self.head()
+                    .chunk(&mut frames, index, &delta, Some(word(choice.finish())));
             }
         }
         if self.style.request.facts.include_usage

@@ -105,9 +105,8 @@ impl Telling {
     /// Which begun call a piece belongs to: the one with its id, else with its index, else the latest. A new id together
     /// with a name begins a new call, whatever its index; without an index either of them does.
     fn begun(&self, choice: u64, piece: &ToolCallPiece<'_>) -> Option<usize> {
-        let place = |fits: &dyn Fn(&Call) -> bool| {
-            self.calls.iter().rposition(|call| call.choice == choice && fits(call))
-        };
+        let place =
+            |fits: &dyn Fn(&Call) -> bool| self.calls.iter().rposition(|call| call.choice == choice && fits(call));
         let id = piece.id.map(JsonStr::decode);
         let known = id.as_ref().and_then(|id| place(&|call| call.id == *id));
         known.or_else(|| match (piece.index, id.is_some(), piece.name.is_some()) {
@@ -191,9 +190,10 @@ fn details(json: &str) -> Vec<Detail> {
 /// Whether a choice's details carry its reasoning's text: then it stands there block by block.
 fn is_detailed(events: &[Event<'_>], choice: u64) -> bool {
     events.iter().any(|event| match event {
-        Event::Details { choice: of, details: json } if *of == choice => {
-            details(json).iter().any(|detail| detail.text.is_some())
-        }
+        Event::Details {
+            choice: of,
+            details: json,
+        } if *of == choice => details(json).iter().any(|detail| detail.text.is_some()),
         _ => false,
     })
 }

@@ -73,7 +73,14 @@ fn an_end_comes_after_what_was_said_with_it() {
     let pieces = pieces(&[frame]);
     assert!(matches!(pieces[1], Piece::Text { .. }));
     assert!(matches!(pieces[2], Piece::Usage(_)));
-    assert!(matches!(pieces[3], Piece::Finish { choice: 0, finish: Finish::Stop, .. }));
+    assert!(matches!(
+        pieces[3],
+        Piece::Finish {
+            choice: 0,
+            finish: Finish::Stop,
+            ..
+        }
+    ));
 }
 
 #[test]
@@ -116,7 +123,10 @@ fn reasoning_is_told_once_with_its_seals() {
         r#"{"reasoning_details":[{"type":"reasoning.text","text":"","signature":"s"}],"reasoning":null}"#,
         r#"{"reasoning":"b","reasoning_details":[{"type":"reasoning.encrypted","data":"e"}]}"#,
     ];
-    assert_eq!(said(&deltas), [think("a"), sealed(false, "s"), think("b"), sealed(true, "e")]);
+    assert_eq!(
+        said(&deltas),
+        [think("a"), sealed(false, "s"), think("b"), sealed(true, "e")]
+    );
 }
 
 proptest! {

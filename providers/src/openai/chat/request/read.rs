@@ -7,6 +7,8 @@ use super::RequestError;
 use crate::json::members::{Members, list, string, wrong};
 
 mod message;
+#[cfg(test)]
+mod tests;
 mod tools;
 
 /// The most members that are named as having no place.

@@ -10,6 +10,8 @@ use self::message::ChatMessage;
 use crate::wire::{Target, Unsupported, Written};
 
 mod message;
+#[cfg(test)]
+mod tests;
 
 #[derive(Serialize)]
 struct Body<'a> {
@@ -151,9 +153,16 @@ fn options(conversation: &Conversation, target: &Target<'_>, dropped: &mut Vec<S
 /// take it; of the compatible servers most take `max_tokens` only, and all take that.
 fn limit_member(model: &str) -> &'static str {
     let name = model.rsplit('/').next().unwrap_or(model);
-    let numbered = name.strip_prefix('o').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
-    let is_openai = numbered || name.starts_with("chatgpt-") || name.starts_with("gpt-") && !name.starts_with("gpt-oss");
-    if is_openai { "max_completion_tokens" } else { "max_tokens" }
+    let numbered = name
+        .strip_prefix('o')
+        .is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let is_openai =
+        numbered || name.starts_with("chatgpt-") || name.starts_with("gpt-") && !name.starts_with("gpt-oss");
+    if is_openai {
+        "max_completion_tokens"
+    } else {
+        "max_tokens"
+    }
 }
 
 fn tool_choice(choice: &ToolChoice) -> Value {

@@ -67,12 +67,14 @@ impl Head<'_> {
         choices: impl Iterator<Item = (&'m Message, &'static str)>,
         usage: Option<Usage>,
     ) -> Vec<u8> {
-        let choices = choices.enumerate().map(|(index, (message, finish_reason))| WholeChoice {
-            index,
-            message,
-            logprobs: None,
-            finish_reason,
-        });
+        let choices = choices
+            .enumerate()
+            .map(|(index, (message, finish_reason))| WholeChoice {
+                index,
+                message,
+                logprobs: None,
+                finish_reason,
+            });
         self.json("chat.completion", choices.collect(), usage)
     }
 
@@ -256,7 +258,11 @@ impl Message {
         append(&mut self.reasoning_content, reasoning_content);
         self.reasoning_details.extend(reasoning_details);
         for mut call in tool_calls {
-            match call.index.take().and_then(|index| self.tool_calls.get_mut(index as usize)) {
+            match call
+                .index
+                .take()
+                .and_then(|index| self.tool_calls.get_mut(index as usize))
+            {
                 Some(begun) => {
                     begun.function.arguments.push_str(&call.function.arguments);
                     begun.extra_content = call.extra_content.or(begun.extra_content.take());

@@ -95,7 +95,11 @@ fn a_stream_introduces_its_speaker_and_ends_with_reason_and_done() {
     assert_eq!(chunks[1]["choices"][0]["delta"], serde_json::json!({"content": "b"}));
     assert_eq!(chunks[2]["choices"][0]["finish_reason"], "length");
     assert_eq!(chunks.len(), 3, "nobody asked for usage");
-    assert!(chunks.iter().all(|chunk| chunk["model"] == "one" && chunk["created"] == 7));
+    assert!(
+        chunks
+            .iter()
+            .all(|chunk| chunk["model"] == "one" && chunk["created"] == 7)
+    );
     assert!(stream.ends_with(b"data: [DONE]\n\n"));
 }
 
@@ -106,7 +110,10 @@ fn usage_is_a_chunk_of_its_own_for_a_client_that_asked() {
     stream.extend(writer.end(None));
     let last = chunks(&stream).pop().expect("a chunk");
     assert_eq!(last["choices"], serde_json::json!([]));
-    assert_eq!((&last["usage"]["prompt_tokens"], &last["usage"]["total_tokens"]), (&3.into(), &5.into()));
+    assert_eq!(
+        (&last["usage"]["prompt_tokens"], &last["usage"]["total_tokens"]),
+        (&3.into(), &5.into())
+    );
 }
 
 #[test]
@@ -136,8 +143,15 @@ fn after_a_seam_id_and_time_stay_and_the_model_is_who_goes_on() {
     stream.extend(writer.pieces(vec![text("c"), finish(0, Finish::Stop), tokens(7, 3)]));
     stream.extend(writer.end(None));
     let chunks = chunks(&stream);
-    assert!(chunks.iter().all(|chunk| chunk["id"] == "chatcmpl-1" && chunk["created"] == 3));
-    assert_eq!((&chunks[0]["model"], &chunks[1]["model"]), (&"two".into(), &"three".into()));
+    assert!(
+        chunks
+            .iter()
+            .all(|chunk| chunk["id"] == "chatcmpl-1" && chunk["created"] == 3)
+    );
+    assert_eq!(
+        (&chunks[0]["model"], &chunks[1]["model"]),
+        (&"two".into(), &"three".into())
+    );
     assert_eq!(chunks[0]["choices"][0]["delta"].get("role"), None);
     assert_eq!(chunks[3]["usage"]["prompt_tokens"], 17);
     assert_eq!(chunks[3]["usage"]["completion_tokens"], 6);
@@ -211,7 +225,14 @@ fn pieces() -> impl Strategy<Value = Vec<Piece>> {
     prop::collection::vec(piece, 0..20).prop_map(|mut pieces| {
         let mut begun = [0u32; 3];
         for piece in &mut pieces {
-            if let Piece::ToolCall { choice, index, id, name, .. } = piece {
+            if let Piece::ToolCall {
+                choice,
+                index,
+                id,
+                name,
+                ..
+            } = piece
+            {
                 let begun = &mut begun[*choice as usize];
                 *index = (*index).min(*begun);
                 if *index == *begun {

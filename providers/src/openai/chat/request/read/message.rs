@@ -79,7 +79,10 @@ impl History {
         for call in message.list("tool_calls")?.unwrap_or_default() {
             let mut call = Members::of(call, "tool_calls")?;
             if call.string("type")?.is_some_and(|kind| kind != "function") {
-                return Err(wrong("tool_calls", "calls of functions where another wire format is asked"));
+                return Err(wrong(
+                    "tool_calls",
+                    "calls of functions where another wire format is asked",
+                ));
             }
             let id = call.required("id")?;
             parts.push(Part::ToolCall(self.call(id, &mut call)?));

@@ -121,7 +121,11 @@ fn assistant<'a>(said: &[&Part]) -> Result<Option<ChatMessage<'a>>, Unsupported>
 }
 
 fn tool_call(call: &ToolCall) -> Value {
-    let arguments = if call.arguments.is_empty() { "{}" } else { &call.arguments };
+    let arguments = if call.arguments.is_empty() {
+        "{}"
+    } else {
+        &call.arguments
+    };
     let mut value = json!({
         "id": call.id,
         "type": "function",
@@ -173,9 +177,10 @@ fn part(part: &Part, media: bool) -> Result<Option<Value>, Unsupported> {
 
 fn media(media: &Media) -> Result<Value, Unsupported> {
     match (media.kind, &media.source) {
-        (MediaKind::Image, MediaSource::Inline { media_type, data }) => {
-            Ok(image(&format!("data:{media_type};base64,{data}"), media.detail.as_deref()))
-        }
+        (MediaKind::Image, MediaSource::Inline { media_type, data }) => Ok(image(
+            &format!("data:{media_type};base64,{data}"),
+            media.detail.as_deref(),
+        )),
         (MediaKind::Image, MediaSource::Url(url)) => Ok(image(url, media.detail.as_deref())),
         (MediaKind::Audio, MediaSource::Inline { media_type, data }) => {
             let format = match media_type.as_str() {
