@@ -5,4 +5,5 @@ pub mod decode;
 mod event;
 pub mod request;
 mod response;
+mod seal;
 pub mod write;
