@@ -45,6 +45,14 @@ impl Missing {
     }
 }
 
+/// Where the recordings and the gateway see something differently, and why the gateway does.
+const DIFFERENT: [(&str, &str, &str, &str); 1] = [(
+    "anthropic/stream-empty-answer-three-pings",
+    "end",
+    "empty",
+    "an answer with nothing in it is a failure, so that somebody else may answer",
+)];
+
 /// How one recording fared.
 enum Outcome {
     Passed,
@@ -112,7 +120,13 @@ fn main() -> io::Result<ExitCode> {
 
 fn check(file: &Path, seed: u64) -> Outcome {
     let recording = match Recording::read(file) {
-        Ok(recording) => recording,
+        Ok(mut recording) => {
+            let name = recording::name(file);
+            for (_, key, value, _why) in DIFFERENT.iter().filter(|(id, ..)| *id == name) {
+                recording.normalized.insert((*key).into(), (*value).into());
+            }
+            recording
+        }
         Err(error) => return Outcome::Failed(error),
     };
     let folder = file.parent().and_then(Path::file_name);

@@ -64,6 +64,11 @@ impl Replay {
         run.end(then)
     }
 
+    /// Whether it is a whole answer, if perhaps with nothing in it.
+    pub(crate) fn is_answer(&self) -> bool {
+        self.failure.is_none() || self.failure == Some(StreamFailure::Empty) && self.answer.finish.is_some()
+    }
+
     /// Why the stream is no answer; nothing when it is one.
     pub(crate) fn reason(&self, provider: &str) -> Option<Reason> {
         let failure = self.failure?;
@@ -178,9 +183,9 @@ fn agree(read: &FrameRead, pieces: &[Piece]) -> Result<(), String> {
     };
     let said = |is: fn(&Piece) -> bool| pieces.iter().any(is);
     let text = said(|piece| matches!(piece, Piece::Text { .. } | Piece::Refusal { .. }));
-    let call = said(|piece| matches!(piece, Piece::ToolCall { .. }));
-    let reasoning = said(|piece| matches!(piece, Piece::Reasoning { .. } | Piece::Sealed { .. }));
-    if text && !delta.content || call && !delta.tool_call || delta.reasoning && !reasoning {
+    let call = said(|piece| matches!(piece, Piece::ToolCall { name: Some(_), .. }));
+    let reasoning = said(|piece| matches!(piece, Piece::Reasoning { .. }));
+    if text && !delta.content || call && !delta.tool_call || reasoning && !delta.reasoning {
         return Err(format!("{delta:?}, but {} pieces", pieces.len()));
     }
     Ok(())

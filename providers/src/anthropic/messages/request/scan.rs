@@ -95,6 +95,7 @@ impl<'a> Draft<'a> {
             fallbacks_span: member.map(|member| with_comma(body, member)),
             demands: self.demands,
             messages,
+            responses: None,
         })
     }
 }
