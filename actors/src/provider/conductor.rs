@@ -300,7 +300,9 @@ impl Conductor {
     /// Nobody could answer: tells the client why, and when to come back.
     async fn surface(self, retry_after: Option<Duration>) -> Performance {
         let soonest = self.soonest().into_iter().chain(retry_after).min();
-        let failure = conclude(&self.concluding(), soonest);
+        let failure = self
+            .unsupported()
+            .unwrap_or_else(|| conclude(&self.concluding(), soonest));
         let last = self.tried.iter().rev().find_map(Tried::failure);
         let reason = failure
             .cause
