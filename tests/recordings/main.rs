@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 mod answers;
-mod chat;
 mod cuts;
 mod errors;
 mod normalized;
@@ -132,11 +131,8 @@ fn check(file: &Path, seed: u64) -> Outcome {
     let folder = file.parent().and_then(Path::file_name);
     let is_error = folder.is_some_and(|folder| folder == "errors");
     let is_refused = recording.response.status >= 300;
-    if !is_refused && let Some(missing) = missing(recording.api) {
-        return match recording.api {
-            Api::OpenaiChat if !is_error => outcome(chat::check(&recording, seed)),
-            _ => Outcome::Skipped(missing),
-        };
+    if let Some(missing) = missing(recording.api).filter(|_| !is_refused) {
+        return Outcome::Skipped(missing);
     }
     let checked = match is_error {
         true => errors::check(&recording, seed),
@@ -151,11 +147,7 @@ fn answers(recording: &Recording, seed: u64) -> Result<(), String> {
         answers::reads_the_request(recording)?;
         requests::check(recording)?;
     }
-    pairs::check(recording, seed)?;
-    match recording.api {
-        Api::OpenaiChat => chat::check(recording, seed),
-        Api::OpenaiResponses | Api::AnthropicMessages | Api::Gemini => Ok(()),
-    }
+    pairs::check(recording, seed)
 }
 
 fn outcome(checked: Result<(), String>) -> Outcome {

@@ -40,7 +40,13 @@ struct Run {
     /// Whether frames may be changed on their way: OpenAI's chat numbers tool calls.
     numbers: bool,
     over: bool,
+    /// All frames.
     raw: Vec<u8>,
+    /// Those that a client of the same format would have been sent, as they came, and those held back.
+    sent: Vec<u8>,
+    held: Vec<u8>,
+    /// The length of the frames up to the one that ended the answer.
+    judged: usize,
     replay: Replay,
 }
 
@@ -58,10 +64,16 @@ impl Replay {
         if let Some(frame) = frames.finish() {
             run.frame(&frame)?;
         }
-        if run.raw != reads.concat() {
+        let body = reads.concat();
+        if run.raw != body {
             return Err("the frames, joined, are not the body".to_owned());
         }
-        run.end(then)
+        let (sent, judged) = (std::mem::take(&mut run.sent), run.judged);
+        let replay = run.end(then)?;
+        if replay.failure.is_none() && sent != body[..judged] {
+            return Err("what was let through is not the body".to_owned());
+        }
+        Ok(replay)
     }
 
     /// Whether it is a whole answer, if perhaps with nothing in it.
@@ -112,6 +124,9 @@ impl Run {
             numbers: api == Api::OpenaiChat,
             over: false,
             raw: Vec::new(),
+            sent: Vec::new(),
+            held: Vec::new(),
+            judged: 0,
             replay: Replay::default(),
         }
     }
@@ -138,11 +153,24 @@ impl Run {
             self.replay.choices.extend(delta.choices);
         }
         let verdict = self.machine.frame(read.signal, frame.raw.len());
-        self.over = matches!(verdict, Verdict::Finished | Verdict::Failed(_));
+        self.let_through(verdict, frame);
         if read.error.is_some() {
             self.replay.answer.error = read.error;
         }
         Ok(())
+    }
+
+    fn let_through(&mut self, verdict: Verdict, frame: &Frame) {
+        self.judged = self.raw.len();
+        match verdict {
+            Verdict::Hold => self.held.extend_from_slice(&frame.raw),
+            Verdict::Release | Verdict::Forward | Verdict::Finished => {
+                self.sent.append(&mut self.held);
+                self.sent.extend_from_slice(&frame.raw);
+            }
+            Verdict::Drop | Verdict::Failed(_) => {}
+        }
+        self.over = matches!(verdict, Verdict::Finished | Verdict::Failed(_));
     }
 
     fn end(mut self, then: Then) -> Result<Replay, String> {
@@ -160,6 +188,7 @@ impl Run {
             Err(StreamFailure::Empty) => "empty",
             Err(StreamFailure::Truncated | StreamFailure::Lost) => "truncated",
             Err(StreamFailure::TooLarge) => "too large",
+            Err(StreamFailure::Malformed) => "malformed",
         };
         let summary = self.machine.summary();
         replay.malformed = summary.malformed;
