@@ -96,7 +96,6 @@ impl<'a> Draft<'a> {
             fallbacks_span: member.map(|member| with_comma(body, member)),
             demands: self.demands,
             messages,
-            responses: None,
         })
     }
 }
