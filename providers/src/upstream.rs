@@ -3,7 +3,7 @@
 mod ask;
 mod delivery;
 mod fault;
-mod going_on;
+pub mod going_on;
 mod kept;
 mod relay;
 mod rest;
