@@ -163,6 +163,7 @@ impl Run {
             Err(StreamFailure::Empty) => "empty",
             Err(StreamFailure::Truncated | StreamFailure::Lost) => "truncated",
             Err(StreamFailure::TooLarge) => "too large",
+            Err(StreamFailure::Malformed) => "malformed",
         };
         let error = self.replay.answer.error.take();
         let summary = *self.machine.summary();
