@@ -98,14 +98,15 @@ impl<'a> Draft<'a> {
 }
 
 /// Fills a slot that must still be empty.
-pub(super) fn once<T>(slot: &mut Option<T>, value: T, key: &'static str) -> Result<(), RequestError> {
+pub(crate) fn once<T>(slot: &mut Option<T>, value: T, key: &'static str) -> Result<(), RequestError> {
     match slot.replace(value) {
         None => Ok(()),
         Some(_) => Err(RequestError::Duplicate { key }),
     }
 }
 
-fn model<'a>(cursor: &mut Cursor<'a>) -> Result<(JsonStr<'a>, Range<usize>), RequestError> {
+/// The model's name and where it stands.
+pub(crate) fn model<'a>(cursor: &mut Cursor<'a>) -> Result<(JsonStr<'a>, Range<usize>), RequestError> {
     cursor.kind()?;
     let start = cursor.position();
     match cursor.text()? {
@@ -191,7 +192,7 @@ fn modalities(cursor: &mut Cursor<'_>, demands: &mut Demands) -> Result<(), Json
 const MAX_FALLBACKS: usize = 32;
 
 /// The names in `fallbacks`; null is as good as nothing.
-fn fallbacks(cursor: &mut Cursor<'_>) -> Result<Option<Vec<String>>, RequestError> {
+pub(crate) fn fallbacks(cursor: &mut Cursor<'_>) -> Result<Option<Vec<String>>, RequestError> {
     const WRONG: RequestError = RequestError::WrongType {
         key: "fallbacks",
         expected: "a list of at most 32 model names",
@@ -213,7 +214,7 @@ fn fallbacks(cursor: &mut Cursor<'_>) -> Result<Option<Vec<String>>, RequestErro
 }
 
 /// A member's span and that of the comma that would be left over without it.
-fn with_comma(body: &[u8], member: Range<usize>) -> Range<usize> {
+pub(crate) fn with_comma(body: &[u8], member: Range<usize>) -> Range<usize> {
     let before = body[..member.start].trim_ascii_end();
     let after = body[member.end..].trim_ascii_start();
     if after.first() == Some(&b',') {
