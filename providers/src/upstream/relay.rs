@@ -15,9 +15,10 @@ use understudy_messages::clock::Instant;
 use understudy_messages::failure::{Cut, Failure, Reason};
 use understudy_messages::provider::{Answered, AttemptError};
 
+use super::frames::Frames;
 use super::{Exchange, passing};
 use crate::classify::{StreamError, TransportFault, classify_stream_error, transport};
-use crate::sse::{Frame, SseDecoder};
+use crate::sse::Frame;
 use crate::stream::{BodyEnd, Choices, Delta, FrameRead, Signal, StreamFailure, StreamMachine, Verdict};
 use crate::wire::Decoder;
 use crate::wire_error::WireError;
@@ -30,7 +31,7 @@ pub(super) struct Relay<'a> {
     exchange: &'a Exchange<'a>,
     headers: Vec<(Bytes, Bytes)>,
     dropped: Vec<String>,
-    frames: SseDecoder,
+    frames: Frames,
     decoder: Decoder,
     machine: StreamMachine,
     held: Vec<ClientFrame>,
@@ -50,12 +51,13 @@ impl<'a> Relay<'a> {
         exchange: &'a Exchange<'a>,
         deadline: Instant,
         response: &Response,
+        frames: Frames,
         dropped: Vec<String>,
     ) -> Self {
         Self {
             headers: passing(response.headers()),
             dropped,
-            frames: SseDecoder::default(),
+            frames,
             decoder: Decoder::new(exchange.upstream.settings.api),
             machine: StreamMachine::default(),
             held: Vec::new(),
