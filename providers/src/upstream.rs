@@ -1,8 +1,11 @@
 //! One provider's API: one attempt, from the request's head to the answer's last byte. No retry, no metrics.
 
 mod ask;
+mod delivery;
 mod fault;
 mod frames;
+mod going_on;
+mod kept;
 mod relay;
 mod rest;
 mod whole;

@@ -25,6 +25,12 @@ pub(super) struct Here {
     pub(super) rotations: u32,
     /// Credentials used, in order.
     pub(super) used: Vec<usize>,
+    /// Whether it was last given a text to go on with.
+    pub(super) going_on: bool,
+    /// Whether that text stood last.
+    pub(super) prefilled: bool,
+    /// Whether it has refused that.
+    pub(super) refused_prefill: bool,
 }
 
 impl Here {
@@ -157,8 +163,13 @@ impl Conductor {
         self.cast.candidates.iter().filter_map(rest).min()
     }
 
-    /// What became of the candidates, for the conclusion. Where a content filter had the first word it has the last.
+    /// What became of the candidates, for the conclusion. Where the answer broke off, that is the cause, whatever became of
+    /// those who were to go on with it. Where a content filter had the first word it has the last.
     pub(super) fn concluding(&self) -> Vec<terminal::Tried<'_>> {
+        if let Some((model, failure)) = &self.broken.cause {
+            let outcome = Outcome::Failed(failure);
+            return vec![terminal::Tried { model, outcome }];
+        }
         let refusal = self.filtered.as_ref().and_then(|filter| {
             let first = self.tried.iter().find(|tried| tried.failure() == Some(filter))?;
             Some(vec![terminal::Tried {

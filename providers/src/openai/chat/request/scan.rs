@@ -93,6 +93,7 @@ impl<'a> Draft<'a> {
             fallbacks: fallbacks.flatten(),
             fallbacks_span: member.map(|member| with_comma(body, member)),
             messages,
+            responses: None,
         })
     }
 }
@@ -105,7 +106,7 @@ pub(crate) fn once<T>(slot: &mut Option<T>, value: T, key: &'static str) -> Resu
     }
 }
 
-/// The model's name and where it stands.
+/// The model's name and where its string stands.
 pub(crate) fn model<'a>(cursor: &mut Cursor<'a>) -> Result<(JsonStr<'a>, Range<usize>), RequestError> {
     cursor.kind()?;
     let start = cursor.position();
@@ -119,7 +120,7 @@ pub(crate) fn model<'a>(cursor: &mut Cursor<'a>) -> Result<(JsonStr<'a>, Range<u
     }
 }
 
-pub(super) fn flag(cursor: &mut Cursor<'_>, key: &'static str) -> Result<bool, RequestError> {
+pub(crate) fn flag(cursor: &mut Cursor<'_>, key: &'static str) -> Result<bool, RequestError> {
     match cursor.value()? {
         "true" => Ok(true),
         "false" | "null" => Ok(false),
@@ -131,7 +132,7 @@ pub(super) fn flag(cursor: &mut Cursor<'_>, key: &'static str) -> Result<bool, R
 }
 
 /// Whether a member asks for anything.
-fn is_given(cursor: &mut Cursor<'_>) -> Result<bool, RequestError> {
+pub(crate) fn is_given(cursor: &mut Cursor<'_>) -> Result<bool, RequestError> {
     Ok(!matches!(cursor.value()?, "null" | "false" | "[]" | "{}"))
 }
 
