@@ -2,5 +2,8 @@
 
 pub mod answer;
 pub mod decode;
+mod event;
 pub mod request;
+mod response;
+mod seal;
 pub mod write;

@@ -81,6 +81,7 @@ impl<'a> Draft<'a> {
         messages.text_bytes += system_bytes.unwrap_or(0);
         messages.leading_system_end = system_end;
         Ok(RequestFacts {
+            responses: None,
             model: Name::from(&*model.decode()),
             model_span: span,
             stream: self.stream.unwrap_or(false),

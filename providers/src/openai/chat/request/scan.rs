@@ -93,6 +93,7 @@ impl<'a> Draft<'a> {
             fallbacks: fallbacks.flatten(),
             fallbacks_span: member.map(|member| with_comma(body, member)),
             messages,
+            responses: None,
         })
     }
 }
@@ -105,6 +106,7 @@ pub(crate) fn once<T>(slot: &mut Option<T>, value: T, key: &'static str) -> Resu
     }
 }
 
+/// The model's name and where its string stands.
 pub(crate) fn model<'a>(cursor: &mut Cursor<'a>) -> Result<(JsonStr<'a>, Range<usize>), RequestError> {
     cursor.kind()?;
     let start = cursor.position();
