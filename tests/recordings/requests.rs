@@ -6,7 +6,7 @@ use bytes::Bytes;
 use serde_json::Value;
 use understudy_messages::conversation::{Conversation, OutputFormat, Part, Speaker, Tool};
 use understudy_messages::settings::Api;
-use understudy_providers::wire::{self, Target};
+use understudy_providers::wire::{self, RequestError, Target};
 
 use crate::answers::endpoint;
 use crate::recording::Recording;
@@ -26,7 +26,11 @@ pub(crate) fn check(recording: &Recording) -> Result<(), String> {
     let client = endpoint(recording.api);
     let body = Bytes::from(recording.request.body.to_string());
     let facts = wire::scan(client, &body).map_err(|error| format!("scan: {error}"))?;
-    let said = wire::read(client, &body).map_err(|error| format!("read: {error}"))?;
+    let said = match wire::read(client, &body) {
+        // it stays with providers of its own format
+        Err(RequestError::Untranslatable { .. }) => return Ok(()),
+        said => said.map_err(|error| format!("read: {error}"))?,
+    };
     for api in TARGETS.into_iter().filter(|api| crate::missing(*api).is_none()) {
         let carried = carry(&said, api, wire::obstacle(client, &facts, api).is_some());
         carried.map_err(|difference| format!("to {}: {difference}", api.as_label()))?;
