@@ -1,7 +1,10 @@
 //! One provider's API: one attempt, from the request's head to the answer's last byte. No retry, no metrics.
 
 mod ask;
+mod delivery;
 mod fault;
+mod going_on;
+mod kept;
 mod relay;
 mod rest;
 mod whole;

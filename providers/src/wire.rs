@@ -10,7 +10,7 @@ use understudy_messages::conversation::Conversation;
 use understudy_messages::request::{Endpoint, RequestFacts};
 use understudy_messages::settings::Api;
 
-pub use self::fit::obstacle;
+pub use self::fit::{Obstacle, obstacle};
 pub use self::writer::{Style, Writer, error_body};
 pub use crate::answer::{Answer, AnswerError, Whole};
 pub use crate::openai::responses::kept::{Kept, of_body as kept};

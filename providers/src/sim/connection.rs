@@ -68,9 +68,8 @@ impl Connection {
             let models = Response::json(200, &self.models(provider));
             return self.send(&models).await && request.keep_alive;
         }
-        let asked = Asked::read(&request.body);
-        let model = asked.model.as_deref().or_else(|| model(&request.path));
-        let target = ModelRef::new(provider, model.unwrap_or("-"));
+        let asked = Asked::read(&request.path, &request.body);
+        let target = ModelRef::new(provider, asked.model.as_deref().unwrap_or("-"));
         let (number, response) = self.cast(&target, request, &asked).await;
         self.open.asks(&target);
         let journal = &self.stage.journal;
@@ -142,31 +141,11 @@ fn provider(path: &str) -> &str {
     path.split('/').find(|segment| !segment.is_empty()).unwrap_or("-")
 }
 
-/// The model that a path names, which is Gemini's way: `…/models/{model}:{method}`.
-fn model(path: &str) -> Option<&str> {
-    let (_, named) = path.split_once("/models/")?;
-    let (model, _method) = named.split_once(':')?;
-    Some(model)
-}
-
 /// Waits until the connection's own port stops accepting; for ever on a shared port.
 async fn closed(door: &mut Option<watch::Receiver<Door>>) {
     match door {
         // fails when the upstream is gone, and its connections with it
         Some(door) => drop(door.wait_for(|door| door.connect != Connect::Accept).await),
         None => std::future::pending().await,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_path_names_the_provider_and_in_geminis_way_the_model() {
-        let path = "/g/v1/models/m1:streamGenerateContent?alt=sse";
-        assert_eq!((provider(path), model(path)), ("g", Some("m1")));
-        assert_eq!(model("/a/v1/chat/completions"), None);
-        assert_eq!(model("/a/v1/models/m1"), None);
     }
 }
