@@ -168,6 +168,25 @@ pub struct RequestFacts {
     pub demands: Demands,
     /// The conversation.
     pub messages: Messages,
+    /// What only a Responses request has; `None` for any other.
+    pub responses: Option<Box<ResponsesFacts>>,
+}
+
+/// What only a Responses request has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResponsesFacts {
+    /// The response that it goes on from.
+    pub previous: Option<Name>,
+    /// Where that member stands, its comma included.
+    pub previous_span: Option<Range<usize>>,
+    /// Whether a provider keeps its conversation.
+    pub has_conversation: bool,
+    /// Whether the answer is to be found again by its id.
+    pub store: bool,
+    /// Where the value of `input` stands; empty, behind the body's brace, where there is none.
+    pub input: Range<usize>,
+    /// Whether that value is a string, not a list of items.
+    pub input_is_text: bool,
 }
 
 /// A change to the body.

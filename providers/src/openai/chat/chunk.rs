@@ -125,7 +125,7 @@ pub(super) fn keep(slot: &mut Option<WireError>, found: WireError) {
 }
 
 /// The error of a frame named `error` whose data is itself the error, JSON or not.
-fn unwrapped(data: &[u8]) -> WireError {
+pub(crate) fn unwrapped(data: &[u8]) -> WireError {
     let text = String::from_utf8_lossy(data);
     let mut whole = crate::json::Cursor::over(&text);
     let is_json = whole.skip().and_then(|_| whole.end()).is_ok();

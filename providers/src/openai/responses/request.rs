@@ -1,27 +1,30 @@
-//! Responses requests.
+//! Responses requests: read once for routing, taken apart for other formats, put together from them.
 
 use bytes::Bytes;
-use understudy_messages::conversation::Conversation;
 use understudy_messages::request::RequestFacts;
-use understudy_messages::settings::Api;
 
+use self::scan::Draft;
+use crate::json::{Cursor, Kind};
 use crate::request_error::RequestError;
-use crate::wire::{Target, Unsupported, Written};
 
-/// Reads a request as far as routing depends on it.
-pub(crate) fn scan(_body: &Bytes) -> Result<RequestFacts, RequestError> {
-    Err(RequestError::Missing { key: "model" })
-}
+mod read;
+mod scan;
+#[cfg(test)]
+mod tests;
+mod write;
 
-/// Takes a request apart.
-pub(crate) fn read(_body: &[u8]) -> Result<Conversation, RequestError> {
-    Err(RequestError::Missing { key: "model" })
-}
+pub(crate) use self::read::read;
+pub(crate) use self::write::write;
 
-/// Puts a request together.
-pub(crate) fn write(_conversation: &Conversation, _target: &Target<'_>) -> Result<Written, Unsupported> {
-    Err(Unsupported {
-        what: "any request".to_owned(),
-        api: Api::OpenaiResponses,
-    })
+/// Reads a request as far as routing depends on it. Linear in its length; allocates for names only.
+pub(crate) fn scan(body: &Bytes) -> Result<RequestFacts, RequestError> {
+    let mut cursor = Cursor::new(body)?;
+    if cursor.kind()? != Kind::Object {
+        return Err(RequestError::NotAnObject);
+    }
+    let brace = cursor.position();
+    let mut draft = Draft::default();
+    cursor.object(|cursor, key| draft.member(cursor, key))?;
+    cursor.end()?;
+    draft.finish(body, brace)
 }

@@ -93,19 +93,21 @@ impl<'a> Draft<'a> {
             fallbacks: fallbacks.flatten(),
             fallbacks_span: member.map(|member| with_comma(body, member)),
             messages,
+            responses: None,
         })
     }
 }
 
 /// Fills a slot that must still be empty.
-pub(super) fn once<T>(slot: &mut Option<T>, value: T, key: &'static str) -> Result<(), RequestError> {
+pub(crate) fn once<T>(slot: &mut Option<T>, value: T, key: &'static str) -> Result<(), RequestError> {
     match slot.replace(value) {
         None => Ok(()),
         Some(_) => Err(RequestError::Duplicate { key }),
     }
 }
 
-fn model<'a>(cursor: &mut Cursor<'a>) -> Result<(JsonStr<'a>, Range<usize>), RequestError> {
+/// The model's name and where its string stands.
+pub(crate) fn model<'a>(cursor: &mut Cursor<'a>) -> Result<(JsonStr<'a>, Range<usize>), RequestError> {
     cursor.kind()?;
     let start = cursor.position();
     match cursor.text()? {
@@ -118,7 +120,7 @@ fn model<'a>(cursor: &mut Cursor<'a>) -> Result<(JsonStr<'a>, Range<usize>), Req
     }
 }
 
-pub(super) fn flag(cursor: &mut Cursor<'_>, key: &'static str) -> Result<bool, RequestError> {
+pub(crate) fn flag(cursor: &mut Cursor<'_>, key: &'static str) -> Result<bool, RequestError> {
     match cursor.value()? {
         "true" => Ok(true),
         "false" | "null" => Ok(false),
@@ -130,7 +132,7 @@ pub(super) fn flag(cursor: &mut Cursor<'_>, key: &'static str) -> Result<bool, R
 }
 
 /// Whether a member asks for anything.
-fn is_given(cursor: &mut Cursor<'_>) -> Result<bool, RequestError> {
+pub(crate) fn is_given(cursor: &mut Cursor<'_>) -> Result<bool, RequestError> {
     Ok(!matches!(cursor.value()?, "null" | "false" | "[]" | "{}"))
 }
 
@@ -191,7 +193,7 @@ fn modalities(cursor: &mut Cursor<'_>, demands: &mut Demands) -> Result<(), Json
 const MAX_FALLBACKS: usize = 32;
 
 /// The names in `fallbacks`; null is as good as nothing.
-fn fallbacks(cursor: &mut Cursor<'_>) -> Result<Option<Vec<String>>, RequestError> {
+pub(crate) fn fallbacks(cursor: &mut Cursor<'_>) -> Result<Option<Vec<String>>, RequestError> {
     const WRONG: RequestError = RequestError::WrongType {
         key: "fallbacks",
         expected: "a list of at most 32 model names",
@@ -213,7 +215,7 @@ fn fallbacks(cursor: &mut Cursor<'_>) -> Result<Option<Vec<String>>, RequestErro
 }
 
 /// A member's span and that of the comma that would be left over without it.
-fn with_comma(body: &[u8], member: Range<usize>) -> Range<usize> {
+pub(crate) fn with_comma(body: &[u8], member: Range<usize>) -> Range<usize> {
     let before = body[..member.start].trim_ascii_end();
     let after = body[member.end..].trim_ascii_start();
     if after.first() == Some(&b',') {
