@@ -51,6 +51,7 @@ pub(crate) fn scan(body: &Bytes) -> Result<RequestFacts, RequestError> {
         model: Name::from(&*model.decode()),
         model_span,
         stream: false,
+        responses: None,
         include_usage: false,
         usage_edit: None,
         choices: 1,
