@@ -154,6 +154,8 @@ pub enum Nuance {
     RequestSizeCeiling,
     /// A format failure that is the verdict of a content filter (design §6).
     ContentFilter,
+    /// A format failure because the conversation ends with the assistant: the model goes on from no text of its own.
+    PrefillRefused,
 }
 
 /// One failed attempt, as data: everything that the next step depends on.

@@ -71,6 +71,46 @@ pub enum Demand {
     ProviderPrompt,
 }
 
+impl Demand {
+    /// Every demand.
+    pub const ALL: [Self; 14] = [
+        Self::Choices,
+        Self::Logprobs,
+        Self::AudioOut,
+        Self::AudioIn,
+        Self::Document,
+        Self::ProviderFile,
+        Self::MediaUrl,
+        Self::HostedTool,
+        Self::CustomTool,
+        Self::JsonSchema,
+        Self::JsonObject,
+        Self::Background,
+        Self::ProviderState,
+        Self::ProviderPrompt,
+    ];
+
+    /// What is asked for, for whoever asked.
+    pub const fn as_words(self) -> &'static str {
+        match self {
+            Self::Choices => "more than one choice",
+            Self::Logprobs => "log probabilities",
+            Self::AudioOut => "an answer in sound",
+            Self::AudioIn => "sound in the conversation",
+            Self::Document => "a document in the conversation",
+            Self::ProviderFile => "a file that another provider keeps",
+            Self::MediaUrl => "media at an address",
+            Self::HostedTool => "a tool that the provider runs",
+            Self::CustomTool => "a tool whose input is not JSON",
+            Self::JsonSchema => "output by a JSON schema",
+            Self::JsonObject => "output as a JSON object",
+            Self::Background => "an answer that is fetched later",
+            Self::ProviderState => "a conversation that another provider keeps",
+            Self::ProviderPrompt => "a prompt that another provider keeps",
+        }
+    }
+}
+
 /// A set of demands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Demands(u32);
@@ -79,6 +119,16 @@ impl Demands {
     /// Adds one.
     pub fn insert(&mut self, demand: Demand) {
         self.0 |= 1 << demand as u8;
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Those in it.
+    pub fn iter(self) -> impl Iterator<Item = Demand> {
+        Demand::ALL.into_iter().filter(move |demand| self.contains(*demand))
     }
 
     /// Whether it is in it.

@@ -123,6 +123,8 @@ pub enum StreamFailure {
     Lost,
     /// More preamble came than is held.
     TooLarge,
+    /// A frame could not be read, and the agent wants no answer that one is missing from.
+    Malformed,
 }
 
 impl StreamFailure {
@@ -130,7 +132,7 @@ impl StreamFailure {
     pub fn cut(self) -> Cut {
         match self {
             Self::Answered => Cut::Answered,
-            Self::Empty | Self::Truncated => Cut::CleanEnd,
+            Self::Empty | Self::Truncated | Self::Malformed => Cut::CleanEnd,
             Self::Lost => Cut::Lost,
             Self::TooLarge => Cut::TooLarge,
         }
@@ -142,7 +144,7 @@ impl StreamFailure {
             Self::Answered => return None,
             Self::Empty => Reason::EmptyResponse,
             Self::Truncated | Self::Lost => Reason::Timeout,
-            Self::TooLarge => Reason::Unclassified,
+            Self::TooLarge | Self::Malformed => Reason::Unclassified,
         };
         Some(Failure::observed(reason, self.cut()))
     }
@@ -171,9 +173,19 @@ pub struct StreamMachine {
     choices: Choices,
     ended: Choices,
     outcome: Option<Result<(), StreamFailure>>,
+    /// Whether an end with nothing before it is an answer.
+    may_be_silent: bool,
 }
 
 impl StreamMachine {
+    /// For a stream that goes on from a text: the model may say that there is nothing to add.
+    pub fn going_on() -> Self {
+        Self {
+            may_be_silent: true,
+            ..Self::default()
+        }
+    }
+
     /// What is known so far.
     pub fn summary(&self) -> &Summary {
         &self.summary
@@ -268,7 +280,8 @@ impl StreamMachine {
     }
 
     fn is_answer(&self) -> bool {
-        self.summary.progress.is_answer() || self.summary.finish.is_some_and(answers_alone)
+        let silent = self.may_be_silent && self.summary.finish == Some(Finish::Stop);
+        silent || self.summary.progress.is_answer() || self.summary.finish.is_some_and(answers_alone)
     }
 }
 

@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 mod answers;
-mod chat;
 mod cuts;
 mod errors;
 mod normalized;
@@ -44,6 +43,14 @@ impl Missing {
         }
     }
 }
+
+/// Where the recordings and the gateway see something differently, and why the gateway does.
+const DIFFERENT: [(&str, &str, &str, &str); 1] = [(
+    "anthropic/stream-empty-answer-three-pings",
+    "end",
+    "empty",
+    "an answer with nothing in it is a failure, so that somebody else may answer",
+)];
 
 /// How one recording fared.
 enum Outcome {
@@ -112,17 +119,20 @@ fn main() -> io::Result<ExitCode> {
 
 fn check(file: &Path, seed: u64) -> Outcome {
     let recording = match Recording::read(file) {
-        Ok(recording) => recording,
+        Ok(mut recording) => {
+            let name = recording::name(file);
+            for (_, key, value, _why) in DIFFERENT.iter().filter(|(id, ..)| *id == name) {
+                recording.normalized.insert((*key).into(), (*value).into());
+            }
+            recording
+        }
         Err(error) => return Outcome::Failed(error),
     };
     let folder = file.parent().and_then(Path::file_name);
     let is_error = folder.is_some_and(|folder| folder == "errors");
     let is_refused = recording.response.status >= 300;
-    if !is_refused && let Some(missing) = missing(recording.api) {
-        return match recording.api {
-            Api::OpenaiChat if !is_error => outcome(chat::check(&recording, seed)),
-            _ => Outcome::Skipped(missing),
-        };
+    if let Some(missing) = missing(recording.api).filter(|_| !is_refused) {
+        return Outcome::Skipped(missing);
     }
     let checked = match is_error {
         true => errors::check(&recording, seed),
@@ -137,11 +147,7 @@ fn answers(recording: &Recording, seed: u64) -> Result<(), String> {
         answers::reads_the_request(recording)?;
         requests::check(recording)?;
     }
-    pairs::check(recording, seed)?;
-    match recording.api {
-        Api::OpenaiChat => chat::check(recording, seed),
-        Api::OpenaiResponses | Api::AnthropicMessages | Api::Gemini => Ok(()),
-    }
+    pairs::check(recording, seed)
 }
 
 fn outcome(checked: Result<(), String>) -> Outcome {

@@ -9,7 +9,9 @@ use understudy_messages::conversation::Seal;
 use understudy_messages::ids::{ModelRef, SessionKey, TurnId};
 use understudy_messages::request::Endpoint;
 use understudy_messages::settings::Api;
+use understudy_messages::terminal::TurnFailure;
 use understudy_messages::turn::TurnRequest;
+use understudy_providers::stream::StreamFailure;
 use understudy_providers::wire::{self, Answer, Style, Writer};
 use understudy_tests::protocol::{self, Ending};
 
@@ -24,20 +26,37 @@ pub(crate) const CLIENTS: [Endpoint; 3] = [Endpoint::Chat, Endpoint::Responses, 
 /// Carries one recorded answer over into every format; the difference if there is one.
 pub(crate) fn check(recording: &Recording, seed: u64) -> Result<(), String> {
     let body = recording.response.bytes();
-    let batches = if recording.response.is_stream() {
-        Replay::of(recording.api, &[&body], recording.response.then)?.batches
+    let (batches, ending) = if recording.response.is_stream() {
+        let replay = Replay::of(recording.api, &[&body], recording.response.then)?;
+        let ending = if replay.is_answer() {
+            Ending::Whole
+        } else {
+            Ending::Error
+        };
+        (replay.batches, ending)
     } else {
         let (_, pieces) = read_whole(recording.api, &body).map_err(|error| error.to_string())?;
-        pieces.into_iter().map(|piece| vec![piece]).collect()
+        let batches = pieces.into_iter().map(|piece| vec![piece]).collect();
+        (batches, Ending::Whole)
     };
     for client in CLIENTS {
-        if !carries(client, &batches) || style(client, true).is_err() || crate::missing(client.api()).is_some() {
+        if !carries(client, &batches) || !is_there(client) {
             continue;
         }
-        let carried = streamed(client, &batches, seed).and_then(|()| whole(client, &batches.concat()));
+        let carried = streamed(client, &batches, ending, seed).and_then(|()| whole(client, &batches.concat()));
         carried.map_err(|difference| format!("to {}: {difference}", client.api().as_label()))?;
     }
     Ok(())
+}
+
+/// Whether answers in this format are written yet.
+fn is_there(client: Endpoint) -> bool {
+    let text = Piece::Text {
+        choice: 0,
+        text: "a".to_owned(),
+    };
+    crate::missing(client.api()).is_none()
+        && style(client, true).is_ok_and(|style| !Writer::new(style).pieces(vec![text]).is_empty())
 }
 
 /// Only chat knows several choices.
@@ -45,18 +64,27 @@ fn carries(client: Endpoint, batches: &[Vec<Piece>]) -> bool {
     client == Endpoint::Chat || batches.concat().iter().all(|piece| choice(piece).unwrap_or(0) == 0)
 }
 
-fn streamed(client: Endpoint, batches: &[Vec<Piece>], seed: u64) -> Result<(), String> {
+fn streamed(client: Endpoint, batches: &[Vec<Piece>], ending: Ending, seed: u64) -> Result<(), String> {
     let mut writer = Writer::new(style(client, true)?);
     let mut written: Vec<u8> = Vec::new();
     for batch in batches {
         written.extend_from_slice(&writer.pieces(batch.clone()));
     }
-    written.extend_from_slice(&writer.end(None));
-    protocol::check(client, &written, Ending::Whole).map_err(|wrong| format!("protocol: {wrong}"))?;
+    written.extend_from_slice(&match ending {
+        Ending::Whole => writer.end(None),
+        Ending::Error => writer.fail(&TurnFailure::ours(502, "upstream_error", "It broke.")),
+    });
+    protocol::check(client, &written, ending).map_err(|wrong| format!("protocol: {wrong}"))?;
     for (way, reads) in cuts(&written, seed).into_iter().take(3) {
         let replay = Replay::of(client.api(), &reads, Then::Close).map_err(|error| format!("{way}: {error}"))?;
-        if let Some(failure) = replay.failure {
-            return Err(format!("{way}: what was written is no whole answer: {failure:?}"));
+        if ending == Ending::Error {
+            let told = replay.failure == Some(StreamFailure::Answered);
+            return told
+                .then_some(())
+                .ok_or_else(|| format!("{way}: no error is read back"));
+        }
+        if !replay.is_answer() {
+            return Err(format!("{way}: no whole answer is read back: {:?}", replay.failure));
         }
         same(client, &batches.concat(), &replay.pieces).map_err(|difference| format!("{way}: {difference}"))?;
     }

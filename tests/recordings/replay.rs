@@ -40,7 +40,13 @@ struct Run {
     /// Whether frames may be changed on their way: OpenAI's chat numbers tool calls.
     numbers: bool,
     over: bool,
+    /// All frames.
     raw: Vec<u8>,
+    /// Those that a client of the same format would have been sent, as they came, and those held back.
+    sent: Vec<u8>,
+    held: Vec<u8>,
+    /// The length of the frames up to the one that ended the answer.
+    judged: usize,
     replay: Replay,
 }
 
@@ -58,10 +64,21 @@ impl Replay {
         if let Some(frame) = frames.finish() {
             run.frame(&frame)?;
         }
-        if run.raw != reads.concat() {
+        let body = reads.concat();
+        if run.raw != body {
             return Err("the frames, joined, are not the body".to_owned());
         }
-        run.end(then)
+        let (sent, judged) = (std::mem::take(&mut run.sent), run.judged);
+        let replay = run.end(then)?;
+        if replay.failure.is_none() && sent != body[..judged] {
+            return Err("what was let through is not the body".to_owned());
+        }
+        Ok(replay)
+    }
+
+    /// Whether it is a whole answer, if perhaps with nothing in it.
+    pub(crate) fn is_answer(&self) -> bool {
+        self.failure.is_none() || self.failure == Some(StreamFailure::Empty) && self.answer.finish.is_some()
     }
 
     /// Why the stream is no answer; nothing when it is one.
@@ -107,6 +124,9 @@ impl Run {
             numbers: api == Api::OpenaiChat,
             over: false,
             raw: Vec::new(),
+            sent: Vec::new(),
+            held: Vec::new(),
+            judged: 0,
             replay: Replay::default(),
         }
     }
@@ -133,11 +153,24 @@ impl Run {
             self.replay.choices.extend(delta.choices);
         }
         let verdict = self.machine.frame(read.signal, frame.raw.len());
-        self.over = matches!(verdict, Verdict::Finished | Verdict::Failed(_));
+        self.let_through(verdict, frame);
         if read.error.is_some() {
             self.replay.answer.error = read.error;
         }
         Ok(())
+    }
+
+    fn let_through(&mut self, verdict: Verdict, frame: &Frame) {
+        self.judged = self.raw.len();
+        match verdict {
+            Verdict::Hold => self.held.extend_from_slice(&frame.raw),
+            Verdict::Release | Verdict::Forward | Verdict::Finished => {
+                self.sent.append(&mut self.held);
+                self.sent.extend_from_slice(&frame.raw);
+            }
+            Verdict::Drop | Verdict::Failed(_) => {}
+        }
+        self.over = matches!(verdict, Verdict::Finished | Verdict::Failed(_));
     }
 
     fn end(mut self, then: Then) -> Result<Replay, String> {
@@ -155,6 +188,7 @@ impl Run {
             Err(StreamFailure::Empty) => "empty",
             Err(StreamFailure::Truncated | StreamFailure::Lost) => "truncated",
             Err(StreamFailure::TooLarge) => "too large",
+            Err(StreamFailure::Malformed) => "malformed",
         };
         let summary = self.machine.summary();
         replay.malformed = summary.malformed;
@@ -178,9 +212,9 @@ fn agree(read: &FrameRead, pieces: &[Piece]) -> Result<(), String> {
     };
     let said = |is: fn(&Piece) -> bool| pieces.iter().any(is);
     let text = said(|piece| matches!(piece, Piece::Text { .. } | Piece::Refusal { .. }));
-    let call = said(|piece| matches!(piece, Piece::ToolCall { .. }));
-    let reasoning = said(|piece| matches!(piece, Piece::Reasoning { .. } | Piece::Sealed { .. }));
-    if text && !delta.content || call && !delta.tool_call || delta.reasoning && !reasoning {
+    let call = said(|piece| matches!(piece, Piece::ToolCall { name: Some(_), .. }));
+    let reasoning = said(|piece| matches!(piece, Piece::Reasoning { .. }));
+    if text && !delta.content || call && !delta.tool_call || reasoning && !delta.reasoning {
         return Err(format!("{delta:?}, but {} pieces", pieces.len()));
     }
     Ok(())

@@ -35,6 +35,37 @@ pub fn check(client: Endpoint, stream: &[u8], ending: Ending) -> Result<(), Stri
     }
 }
 
+/// The text of an answer in the format of `client`, as far as it has come: of a stream, or of one JSON body.
+pub fn text(client: Endpoint, body: &[u8], stream: bool) -> String {
+    let events = match stream {
+        true => events(body).unwrap_or_default(),
+        false => Vec::new(),
+    };
+    let deltas = events
+        .iter()
+        .filter_map(|event| event.json().ok())
+        .map(|json| match client {
+            Endpoint::Responses if json["type"] == "response.output_text.delta" => json["delta"].clone(),
+            Endpoint::Messages if json["delta"]["type"] == "text_delta" => json["delta"]["text"].clone(),
+            Endpoint::Chat => json["choices"][0]["delta"]["content"].clone(),
+            _ => Value::Null,
+        });
+    let whole: Value = serde_json::from_slice(body).unwrap_or_default();
+    let list = |value: &Value| value.as_array().cloned().unwrap_or_default();
+    let parts = match client {
+        Endpoint::Responses => list(&whole["output"])
+            .iter()
+            .flat_map(|item| list(&item["content"]))
+            .collect(),
+        Endpoint::Messages => list(&whole["content"]),
+        _ => Vec::new(),
+    };
+    let parts = parts.into_iter().map(|part| part["text"].clone());
+    let message = whole["choices"][0]["message"]["content"].clone();
+    let texts = deltas.chain(parts).chain([message]);
+    texts.filter_map(|text| text.as_str().map(str::to_owned)).collect()
+}
+
 fn events(stream: &[u8]) -> Result<Vec<Event>, String> {
     let text = std::str::from_utf8(stream).map_err(|_| "no UTF-8")?;
     let Some(text) = text.strip_suffix("\n\n") else {

@@ -104,6 +104,7 @@ fn agent(agent: &AgentSettings) -> Agent {
         },
         on_broken_stream: Word(agent.on_broken_stream),
         on_content_filter: Word(agent.on_content_filter),
+        on_malformed_frame: Word(agent.on_malformed_frame),
         failover: Failover {
             on_status: agent
                 .failover_on_status

@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use secrecy::ExposeSecret;
 use understudy_messages::ids::ModelRef;
-use understudy_messages::settings::{Api, BrokenStream, ContentFilter, KeyOrder};
+use understudy_messages::settings::{Api, BrokenStream, ContentFilter, KeyOrder, MalformedFrame};
 
 use super::*;
 
@@ -25,6 +25,7 @@ agents:
     model: { primary: anthropic/claude-opus-5, fallbacks: [openai/gpt-5.5, anthropic/claude-haiku-5] }
     on_broken_stream: error
     on_content_filter: next
+    on_malformed_frame: fail
     failover: { on_status: [404, 599] }
   strict: { model: openai/gpt-5.5 }
   quick: { model: fast }
@@ -118,9 +119,11 @@ fn agents_keep_their_order_and_their_models() {
     );
     assert_eq!(support.on_broken_stream, BrokenStream::Error);
     assert_eq!(support.on_content_filter, ContentFilter::Next);
+    assert_eq!(support.on_malformed_frame, MalformedFrame::Fail);
     assert_eq!(support.failover_on_status, [404, 599]);
     assert!(strict.fallbacks.is_empty() && strict.failover_on_status.is_empty());
     assert_eq!(strict.on_content_filter, ContentFilter::Surface);
+    assert_eq!(strict.on_malformed_frame, MalformedFrame::Skip);
     assert_eq!(quick.primary.to_string(), "openai/gpt-5.5-mini");
     assert_eq!(quick.fallbacks, models(&["anthropic/claude-haiku-5"]));
     assert_eq!(settings.default_agent, 0);

@@ -1,6 +1,6 @@
 //! What the conductor publishes: metrics, logs and events of attempts and steps.
 
-use understudy_messages::answer::Progress;
+use understudy_messages::answer::{Progress, Usage};
 use understudy_messages::clock::Instant;
 use understudy_messages::events::{CandidateSkipped, Event, FailoverDecided, ProbeResult};
 use understudy_messages::failure::{Cut, Failure, Reason};
@@ -63,8 +63,13 @@ impl Conductor {
         let (outcome, malformed) = match result {
             Ok(answered) => (AttemptOutcome::Ok, answered.malformed),
             Err(AttemptError::Cancelled) => (AttemptOutcome::Cancelled, 0),
-            Err(AttemptError::Failed { failure, malformed, .. }) => {
-                self.book_failure(model, failure);
+            Err(AttemptError::Failed {
+                failure,
+                malformed,
+                delivered,
+            }) => {
+                let usage = delivered.as_ref().and_then(|delivered| delivered.usage);
+                self.book_failure(model, failure, usage);
                 let error = AttemptOutcome::Error {
                     reason: failure.reason,
                     status: failure.status,
@@ -84,8 +89,11 @@ impl Conductor {
         });
     }
 
-    fn book_failure(&self, model: &ModelRef, failure: &Failure) {
+    fn book_failure(&self, model: &ModelRef, failure: &Failure, usage: Option<Usage>) {
         let telemetry = &self.context.telemetry;
+        if let Some((usage, metrics)) = usage.zip(telemetry.candidates().get(model)) {
+            metrics.tokens(&usage);
+        }
         if failure.reason == Reason::Unclassified {
             telemetry.unclassified(&model.provider);
         }

@@ -6,7 +6,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use understudy_messages::ids::Name;
-use understudy_messages::settings::{Api, BrokenStream, ContentFilter, KeyOrder};
+use understudy_messages::settings::{Api, BrokenStream, ContentFilter, KeyOrder, MalformedFrame};
 
 pub(crate) use defaults::{Defaults, Listen, Log};
 pub(crate) use scalar::{Attempts, Bytes, Count, Flag, Retries, Secret, Status, Time, Word};
@@ -124,6 +124,9 @@ pub(crate) struct Agent {
     /// What happens when a content filter refuses the prompt.
     #[schemars(default)]
     pub(crate) on_content_filter: Word<ContentFilter>,
+    /// What happens to a frame of a stream that cannot be read.
+    #[schemars(default)]
+    pub(crate) on_malformed_frame: Word<MalformedFrame>,
     /// When to move on beyond the built-in rules.
     #[schemars(default)]
     pub(crate) failover: Failover,

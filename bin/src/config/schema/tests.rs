@@ -173,6 +173,10 @@ fn what_the_reader_refuses_by_kind_word_or_range_does_not_fit_either() {
             "agents: { a: { model: p/m, on_content_filter: never } }",
         ),
         (
+            "agents: { a: { model: p/m, on_malformed_frame: fail } }",
+            "agents: { a: { model: p/m, on_malformed_frame: repair } }",
+        ),
+        (
             "agents: { a: { model: { primary: p/m } } }",
             "agents: { a: { model: { first: p/m } } }",
         ),

@@ -77,6 +77,7 @@ fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
         model: openai/gpt-5.5
         on_broken_stream: hold
         on_content_filter: next
+        on_malformed_frame: skip
         failover:
           on_status: [404, 418]
       another:
@@ -85,6 +86,7 @@ fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
           fallbacks: [openai/gpt-5.5-mini]
         on_broken_stream: continue
         on_content_filter: surface
+        on_malformed_frame: skip
         failover:
           on_status: []
     defaults:

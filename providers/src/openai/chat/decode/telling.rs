@@ -1,6 +1,6 @@
 //! From the events of a chat answer to pieces.
 
-use understudy_messages::answer::Piece;
+use understudy_messages::answer::{Finish, Piece};
 use understudy_messages::conversation::Seal;
 use understudy_messages::settings::Api;
 
@@ -52,15 +52,28 @@ impl Telling {
                 Event::Text { .. } | Event::ToolCall { .. } | Event::Choice { .. } | Event::Error(_) => {}
             }
         }
-        let ended = events.iter().filter_map(|event| match event {
-            Event::Choice { choice, finish } => Some((*choice, (*finish)?)),
-            _ => None,
-        });
-        pieces.extend(ended.map(|(choice, finish)| Piece::Finish {
+        for event in events {
+            if let Event::Choice {
+                choice,
+                finish: Some(finish),
+            } = event
+            {
+                pieces.push(self.ended(*choice, *finish));
+            }
+        }
+    }
+
+    /// The end of a choice: one that asked for tools ended for them, whatever some providers call it.
+    fn ended(&self, choice: u64, finish: Finish) -> Piece {
+        let calls_tools = self.calls.iter().any(|call| call.choice == choice);
+        Piece::Finish {
             choice: narrow(choice),
-            finish,
+            finish: match finish {
+                Finish::Stop if calls_tools => Finish::ToolCalls,
+                finish => finish,
+            },
             stop_sequence: None,
-        }));
+        }
     }
 
     fn tool_call(&mut self, choice: u64, piece: &ToolCallPiece<'_>) -> Option<Piece> {
