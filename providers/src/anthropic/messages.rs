@@ -1,6 +1,7 @@
 //! Anthropic Messages: the request on its way up, the answer on its way down.
 
 pub mod answer;
+mod arguments;
 mod block;
 pub mod decode;
 mod event;
