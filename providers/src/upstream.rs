@@ -3,8 +3,12 @@
 mod ask;
 mod delivery;
 mod fault;
+<<<<<<< HEAD
 mod frames;
 mod going_on;
+=======
+pub mod going_on;
+>>>>>>> w-f
 mod kept;
 mod relay;
 mod rest;
