@@ -13,6 +13,7 @@ use understudy_messages::settings::Api;
 pub use self::fit::{Obstacle, obstacle};
 pub use self::writer::{Style, Writer, error_body};
 pub use crate::answer::{Answer, AnswerError, Whole};
+pub use crate::openai::responses::kept::{Kept, of_body as kept};
 pub use crate::request_error::RequestError;
 use crate::sse::Frame;
 use crate::stream::FrameRead;

@@ -3,6 +3,7 @@
 pub mod answer;
 pub mod decode;
 mod event;
+pub mod kept;
 pub mod request;
 mod response;
 mod seal;
