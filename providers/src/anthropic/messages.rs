@@ -3,6 +3,7 @@
 pub mod answer;
 mod arguments;
 mod block;
+pub mod count;
 pub mod decode;
 mod event;
 pub mod request;
