@@ -3,12 +3,8 @@
 mod ask;
 mod delivery;
 mod fault;
-<<<<<<< HEAD
 mod frames;
-mod going_on;
-=======
 pub mod going_on;
->>>>>>> w-f
 mod kept;
 mod relay;
 mod rest;
