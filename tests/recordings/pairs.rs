@@ -208,7 +208,10 @@ fn same(client: Endpoint, original: &[Piece], carried: &[Piece]) -> Result<(), S
     carried.iter().for_each(|piece| read.add(piece));
     let refused = !expected.refusal.is_empty();
     if client == Endpoint::Messages {
-        // Anthropic's format has no place for a refusal but the text
+        // Anthropic's format has no place for a refusal but the text and the reason why it ended
+        if !expected.refusal.is_empty() && expected.finish == Some(Finish::Stop) {
+            expected.finish = Some(Finish::ContentFilter);
+        }
         for answer in [&mut expected, &mut read] {
             answer.text = std::mem::take(&mut answer.refusal) + &answer.text;
         }

@@ -41,6 +41,7 @@ mod tests {
             has_stop: false,
             fallbacks: None,
             fallbacks_span: None,
+            responses: None,
             demands: Demands::default(),
             messages: Messages::default(),
         }
