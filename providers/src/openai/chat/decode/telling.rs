@@ -13,10 +13,16 @@ const MAX_CALLS: usize = 1024;
 /// The most bytes of arguments that are kept for a call whose name has not come.
 const MAX_EARLY: usize = 64 << 10;
 
+/// The most reasoning that is known again when its details come, in bytes and in choices.
+const MAX_REASONING: usize = 1 << 20;
+const MAX_REASONED: usize = 64;
+
 /// What is known of an answer from what was told already.
 #[derive(Debug, Default)]
 pub(in crate::openai::chat) struct Telling {
     calls: Vec<Call>,
+    /// By choice, the reasoning told since the last seal: details may say it once more.
+    reasoned: Vec<(u64, String)>,
 }
 
 /// A tool call that was begun.
@@ -41,10 +47,14 @@ impl Telling {
             match event {
                 Event::Text { choice, part, text } if !text.is_empty() => {
                     if *part != Part::Reasoning || !is_detailed(events, *choice) {
-                        pieces.push(said(*choice, *part, text.decode().into_owned()));
+                        let text = text.decode().into_owned();
+                        if *part == Part::Reasoning {
+                            self.note_reasoning(*choice, &text);
+                        }
+                        pieces.push(said(*choice, *part, text));
                     }
                 }
-                Event::Details { choice, details } => tell_details(*choice, details, pieces),
+                Event::Details { choice, details } => self.details(*choice, details, pieces),
                 Event::ToolCall { choice, piece } if piece.says_something() => {
                     pieces.extend(self.tool_call(*choice, piece));
                 }
@@ -60,6 +70,35 @@ impl Telling {
             {
                 pieces.push(self.ended(*choice, *finish));
             }
+        }
+    }
+
+    fn note_reasoning(&mut self, choice: u64, text: &str) {
+        let place = self.reasoned.iter().position(|(of, _)| *of == choice);
+        let place = place.or_else(|| {
+            self.reasoned.push((choice, String::new()));
+            self.reasoned.len().checked_sub(1).filter(|place| *place < MAX_REASONED)
+        });
+        if let Some((_, told)) = place.and_then(|place| self.reasoned.get_mut(place))
+            && told.len() + text.len() <= MAX_REASONING
+        {
+            told.push_str(text);
+        }
+    }
+
+    /// Details tell the reasoning block by block, with its seals. What was told already is not told again.
+    fn details(&mut self, choice: u64, json: &str, pieces: &mut Vec<Piece>) {
+        for detail in details(json) {
+            let told = self.reasoned.iter_mut().find(|(of, _)| *of == choice);
+            let told = told.map(|(_, told)| std::mem::take(told)).unwrap_or_default();
+            let text = detail.text.filter(|text| *text != told);
+            pieces.extend(text.map(|text| said(choice, Part::Reasoning, text)));
+            let signature = detail.signature.map(|data| seal(false, data));
+            let seal = signature.or(detail.data.map(|data| seal(true, data)));
+            pieces.extend(seal.map(|seal| Piece::Sealed {
+                choice: narrow(choice),
+                seal,
+            }));
         }
     }
 
@@ -209,16 +248,4 @@ fn is_detailed(events: &[Event<'_>], choice: u64) -> bool {
         } if *of == choice => details(json).iter().any(|detail| detail.text.is_some()),
         _ => false,
     })
-}
-
-fn tell_details(choice: u64, json: &str, pieces: &mut Vec<Piece>) {
-    for detail in details(json) {
-        pieces.extend(detail.text.map(|text| said(choice, Part::Reasoning, text)));
-        let signature = detail.signature.map(|data| seal(false, data));
-        let seal = signature.or(detail.data.map(|data| seal(true, data)));
-        pieces.extend(seal.map(|seal| Piece::Sealed {
-            choice: narrow(choice),
-            seal,
-        }));
-    }
 }
