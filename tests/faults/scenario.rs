@@ -157,9 +157,6 @@ pub struct Outcome {
     pub served_by: Option<usize>,
     /// How often each candidate is asked.
     pub attempts: Vec<u64>,
-    /// Whether the tokens are reported.
-    #[serde(default = "yes")]
-    pub tokens: bool,
 }
 
 /// How an answer ends.
@@ -252,10 +249,6 @@ pub fn label(endpoint: Endpoint) -> &'static str {
 
 fn error() -> String {
     "error".to_owned()
-}
-
-const fn yes() -> bool {
-    true
 }
 
 const fn ok() -> u16 {
