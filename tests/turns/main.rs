@@ -12,6 +12,7 @@ mod exhaustion;
 mod failover;
 mod headers;
 mod house;
+mod messages;
 mod old_clients;
 mod operations;
 mod pass_through;
