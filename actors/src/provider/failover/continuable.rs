@@ -44,6 +44,7 @@ mod tests {
             responses: None,
             demands: Demands::default(),
             messages: Messages::default(),
+            responses: None,
         }
     }
 
