@@ -3,6 +3,7 @@
 mod backpressure;
 mod broken_streams;
 mod cancel;
+mod continued_across;
 mod continued_streams;
 mod crowd;
 mod deadlines;
@@ -12,6 +13,7 @@ mod exhaustion;
 mod failover;
 mod headers;
 mod house;
+mod messages;
 mod old_clients;
 mod operations;
 mod pass_through;

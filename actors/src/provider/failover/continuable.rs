@@ -41,7 +41,6 @@ mod tests {
             has_stop: false,
             fallbacks: None,
             fallbacks_span: None,
-            responses: None,
             demands: Demands::default(),
             messages: Messages::default(),
             responses: None,
