@@ -157,8 +157,8 @@ fn usage(cursor: &mut Cursor<'_>) -> Result<Option<Usage>, JsonError> {
     let mut any = false;
     cursor.object(|cursor, key| {
         let is_known = match &*key.decode() {
-            "promptTokenCount" | "toolUsePromptTokenCount" => {
-                usage.input = usage.input.saturating_add(cursor.count()?);
+            "promptTokenCount" => {
+                usage.input = cursor.count()?;
                 true
             }
             "candidatesTokenCount" => {

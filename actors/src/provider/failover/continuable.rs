@@ -41,9 +41,9 @@ mod tests {
             has_stop: false,
             fallbacks: None,
             fallbacks_span: None,
-            responses: None,
             demands: Demands::default(),
             messages: Messages::default(),
+            responses: None,
         }
     }
 

@@ -40,8 +40,8 @@ impl Decoder {
                 self.begun = true;
                 pieces.push(begin(frame.data.as_deref().unwrap_or_default()));
             }
-            Signal::Comment => pieces.push(Piece::Ping),
-            Signal::Delta(_) | Signal::Malformed | Signal::Done => {}
+            Signal::Comment if self.begun => pieces.push(Piece::Ping),
+            Signal::Comment | Signal::Delta(_) | Signal::Malformed | Signal::Done => {}
         }
         self.telling.tell(&events, pieces);
         read

@@ -13,10 +13,16 @@ const MAX_CALLS: usize = 1024;
 /// The most bytes of arguments that are kept for a call whose name has not come.
 const MAX_EARLY: usize = 64 << 10;
 
+/// The most bytes of reasoning that are kept to know it again, and the most choices of which it is.
+const MAX_THOUGHT: usize = 1 << 20;
+const MAX_CHOICES: usize = 128;
+
 /// What is known of an answer from what was told already.
 #[derive(Debug, Default)]
 pub(in crate::openai::chat) struct Telling {
     calls: Vec<Call>,
+    /// The reasoning of each choice since its last seal.
+    thoughts: Vec<(u64, String)>,
 }
 
 /// A tool call that was begun.
@@ -35,21 +41,24 @@ struct Call {
 }
 
 impl Telling {
-    /// Adds what the events of one frame, or of a whole answer, say: choices end after all else was said in them.
+    /// Adds what the events of one frame, or of a whole answer, say: reasoning comes before
+    /// what else was said, and the ends of choices after it.
     pub(in crate::openai::chat) fn tell(&mut self, events: &[Event<'_>], pieces: &mut Vec<Piece>) {
+        self.reasoning(events, pieces);
         for event in events {
             match event {
-                Event::Text { choice, part, text } if !text.is_empty() => {
-                    if *part != Part::Reasoning || !is_detailed(events, *choice) {
-                        pieces.push(said(*choice, *part, text.decode().into_owned()));
-                    }
+                Event::Text { choice, part, text } if !text.is_empty() && *part != Part::Reasoning => {
+                    pieces.push(said(*choice, *part, text.decode().into_owned()));
                 }
-                Event::Details { choice, details } => tell_details(*choice, details, pieces),
                 Event::ToolCall { choice, piece } if piece.says_something() => {
                     pieces.extend(self.tool_call(*choice, piece));
                 }
                 Event::Usage(usage) => pieces.push(Piece::Usage(*usage)),
-                Event::Text { .. } | Event::ToolCall { .. } | Event::Choice { .. } | Event::Error(_) => {}
+                Event::Text { .. }
+                | Event::Details { .. }
+                | Event::ToolCall { .. }
+                | Event::Choice { .. }
+                | Event::Error(_) => {}
             }
         }
         for event in events {
@@ -73,6 +82,55 @@ impl Telling {
                 finish => finish,
             },
             stop_sequence: None,
+        }
+    }
+
+    /// The reasoning, wherever among the members it stands: it came first.
+    fn reasoning(&mut self, events: &[Event<'_>], pieces: &mut Vec<Piece>) {
+        for event in events {
+            match event {
+                Event::Text {
+                    choice,
+                    part: Part::Reasoning,
+                    text,
+                } if !is_detailed(events, *choice) => self.think(*choice, text.decode().into_owned(), pieces),
+                Event::Details { choice, details } => self.details(*choice, details, pieces),
+                _ => {}
+            }
+        }
+    }
+
+    fn think(&mut self, choice: u64, text: String, pieces: &mut Vec<Piece>) {
+        let known = self.thoughts.iter().position(|(of, _)| *of == choice);
+        if known.is_none() && self.thoughts.len() < MAX_CHOICES {
+            self.thoughts.push((choice, String::new()));
+        }
+        let thought = self.thoughts.iter_mut().find(|(of, _)| *of == choice);
+        if let Some((_, thought)) = thought.filter(|(_, thought)| thought.len() + text.len() <= MAX_THOUGHT) {
+            thought.push_str(&text);
+        }
+        pieces.push(said(choice, Part::Reasoning, text));
+    }
+
+    /// Details come piece by piece, or at the end of a block once more as a whole, with its seal.
+    fn details(&mut self, choice: u64, json: &str, pieces: &mut Vec<Piece>) {
+        let mut details = details(json).into_iter().peekable();
+        while let Some(detail) = details.next() {
+            let ends = detail.signature.is_some() || details.peek().is_some_and(|next| next.data.is_some());
+            if let Some(text) = detail.text {
+                let thought = self.thoughts.iter().find(|(of, _)| *of == choice);
+                if !(ends && thought.is_some_and(|(_, thought)| *thought == text)) {
+                    self.think(choice, text, pieces);
+                }
+            }
+            let signature = detail.signature.map(|data| seal(false, data));
+            if let Some(seal) = signature.or(detail.data.map(|data| seal(true, data))) {
+                self.thoughts.retain(|(of, _)| *of != choice);
+                pieces.push(Piece::Sealed {
+                    choice: narrow(choice),
+                    seal,
+                });
+            }
         }
     }
 
@@ -209,16 +267,4 @@ fn is_detailed(events: &[Event<'_>], choice: u64) -> bool {
         } if *of == choice => details(json).iter().any(|detail| detail.text.is_some()),
         _ => false,
     })
-}
-
-fn tell_details(choice: u64, json: &str, pieces: &mut Vec<Piece>) {
-    for detail in details(json) {
-        pieces.extend(detail.text.map(|text| said(choice, Part::Reasoning, text)));
-        let signature = detail.signature.map(|data| seal(false, data));
-        let seal = signature.or(detail.data.map(|data| seal(true, data)));
-        pieces.extend(seal.map(|seal| Piece::Sealed {
-            choice: narrow(choice),
-            seal,
-        }));
-    }
 }

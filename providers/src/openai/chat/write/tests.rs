@@ -199,6 +199,40 @@ fn a_seal_comes_with_the_text_that_it_seals() {
 }
 
 #[test]
+fn sealed_reasoning_is_read_back_once() {
+    let pieces = || {
+        let think = |text: &str| Piece::Reasoning {
+            choice: 0,
+            text: text.to_owned(),
+        };
+        let sealed = |whole| Piece::Sealed {
+            choice: 0,
+            seal: Seal {
+                maker: Api::OpenaiChat,
+                whole,
+                data: "s".to_owned(),
+            },
+        };
+        let [a, b, c] = ["a", "b", "c"].map(think);
+        vec![a, b, sealed(false), c, sealed(true), sealed(true), text("d")]
+    };
+    let joined = |pieces: Vec<Piece>| {
+        let said = pieces.into_iter().map(|piece| match piece {
+            Piece::Reasoning { text, .. } | Piece::Text { text, .. } => text,
+            Piece::Sealed { seal, .. } => if seal.whole { "#" } else { "." }.to_owned(),
+            _ => String::new(),
+        });
+        said.collect::<String>()
+    };
+    let mut stream = writer();
+    let frames = [stream.pieces(pieces()), stream.end(None)].concat();
+    assert_eq!(joined(read_back(&frames)), "ab.c##d");
+    let mut back = Vec::new();
+    answer::read_whole(&writer().whole(pieces()), Some(&mut back)).expect("an answer");
+    assert_eq!(joined(back), "ab.c##d");
+}
+
+#[test]
 fn an_answer_without_content_still_has_a_choice() {
     let body: Value = serde_json::from_slice(&writer().whole(vec![finish(0, Finish::ContentFilter)])).expect("JSON");
     assert_eq!(body["choices"][0]["finish_reason"], "content_filter");
