@@ -14,6 +14,7 @@ mod house;
 mod old_clients;
 mod operations;
 mod pass_through;
+mod responses;
 mod secrets;
 mod sessions;
 mod stage;
