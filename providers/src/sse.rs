@@ -177,6 +177,16 @@ impl Place {
 }
 
 impl Frame {
+    /// Data that came without the framing.
+    pub(crate) fn bare(data: Bytes) -> Self {
+        Self {
+            raw: data.clone(),
+            event: None,
+            data: Some(data),
+            start: 0,
+        }
+    }
+
     fn parse(raw: Bytes, start: usize) -> Self {
         let (mut event, mut first, mut joined) = (None, None::<Range<usize>>, None::<BytesMut>);
         for (name, value) in fields(&raw, start) {

@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use understudy::AppOptions;
 use understudy_messages::clock::Clock;
 use understudy_messages::ids::ModelRef;
+use understudy_messages::request::Endpoint;
 use understudy_providers::sim::{SimOptions, Simulator};
 use understudy_tests::gateway::Gateway;
 use understudy_tests::protocol::{self, Ending};
-use understudy_messages::request::Endpoint;
 
 use crate::stage::{Reply, lead, read, stream};
 
@@ -80,17 +80,22 @@ fn event(json: &str) -> String {
 fn odd_stream() -> Vec<String> {
     vec![
         ": hello\n\n".to_owned(),
-        event(r#"{"type":"response.created", "sequence_number":0,"response":{"id":"resp_a","zeta":1e2,"status":"in_progress","output":[]}}"#),
-        event(r#"{"delta":"h\u00e9","type":"response.output_text.delta","sequence_number":1,"output_index":0,"content_index":0,"item_id":"msg_1"}"#),
+        event(
+            r#"{"type":"response.created", "sequence_number":0,"response":{"id":"resp_a","zeta":1e2,"status":"in_progress","output":[]}}"#,
+        ),
+        event(
+            r#"{"delta":"h\u00e9","type":"response.output_text.delta","sequence_number":1,"output_index":0,"content_index":0,"item_id":"msg_1"}"#,
+        ),
         event(r#"{"type":"response.invented","sequence_number":2}"#),
-        event(r#"{"type":"response.completed","sequence_number":3,"response":{"id":"resp_a","status":"completed","output":[ {"type":"message", "id":"msg_1","role":"assistant","content":[{"type":"output_text","text":"h\u00e9","annotations":[]}]} ],"usage":{"input_tokens":1,"output_tokens":2}}}"#),
+        event(
+            r#"{"type":"response.completed","sequence_number":3,"response":{"id":"resp_a","status":"completed","output":[ {"type":"message", "id":"msg_1","role":"assistant","content":[{"type":"output_text","text":"h\u00e9","annotations":[]}]} ],"usage":{"input_tokens":1,"output_tokens":2}}}"#,
+        ),
     ]
 }
 
 fn says(text: &str) -> Value {
     json!([{ "answer": { "text": text } }])
 }
-
 
 fn texts(input: &Value) -> Vec<String> {
     let text = |item: &Value| match &item["content"] {
@@ -105,7 +110,8 @@ async fn bytes_pass_both_ways_but_for_the_model() {
     let frames = odd_stream();
     let call = stream(frames.iter().map(String::as_str), "close");
     let desk = Desk::set("openai-responses", json!([call]), "").await;
-    let body = r#"{ "zeta":1e2, "model" :"main","stream":true,"input":[ {"role":"user","content":"\u00e9"} ], "store":true }"#;
+    let body =
+        r#"{ "zeta":1e2, "model" :"main","stream":true,"input":[ {"role":"user","content":"\u00e9"} ], "store":true }"#;
     let reply = desk.post(body, "one").await;
     assert_eq!(reply.text(), frames.concat());
     assert_eq!(desk.bodies(&lead()), [body.replace("main", "m")]);
@@ -127,8 +133,10 @@ async fn a_request_goes_on_from_an_answer_that_passed() {
     let frames = odd_stream();
     let calls = json!([stream(frames.iter().map(String::as_str), "close"), { "answer": { "text": "second" } }]);
     let desk = Desk::set("openai-responses", calls, "").await;
-    desk.ask(&json!({ "model": "main", "stream": true, "input": "first", "instructions": "once" })).await;
-    let body = r#"{"model":"m","temperature":1.0,"previous_response_id":"resp_a","input":[{"role":"user","content":"more"}]}"#;
+    desk.ask(&json!({ "model": "main", "stream": true, "input": "first", "instructions": "once" }))
+        .await;
+    let body =
+        r#"{"model":"m","temperature":1.0,"previous_response_id":"resp_a","input":[{"role":"user","content":"more"}]}"#;
     let reply = desk.post(body, "one").await;
     assert_eq!(reply.status, 200);
     let item = r#"{"type":"message", "id":"msg_1","role":"assistant","content":[{"type":"output_text","text":"h\u00e9","annotations":[]}]}"#;
@@ -156,7 +164,10 @@ async fn goes_on(api: &str, streaming: bool) {
             false => reply.json(),
         };
         assert_eq!(response["previous_response_id"], json!(previous), "{api}");
-        (response["id"].as_str().expect("an id").to_owned(), desk.bodies(&lead()).pop().expect("asked"))
+        (
+            response["id"].as_str().expect("an id").to_owned(),
+            desk.bodies(&lead()).pop().expect("asked"),
+        )
     };
     let (one, _) = ask("question 1", None).await;
     let (two, _) = ask("question 2", Some(&one)).await;
@@ -173,7 +184,11 @@ async fn goes_on(api: &str, streaming: bool) {
     assert_eq!(spoken[0], "question 1");
     assert!(spoken[1].starts_with("answer") && spoken[2] == "question 2" && spoken[4] == "question 3");
     let spoken = order(&fork);
-    assert_eq!((spoken.len(), &*spoken[2]), (3, "question 4"), "{api}: a fork knows nothing of the other way");
+    assert_eq!(
+        (spoken.len(), &*spoken[2]),
+        (3, "question 4"),
+        "{api}: a fork knows nothing of the other way"
+    );
 }
 
 #[tokio::test]
@@ -213,12 +228,21 @@ async fn a_response_is_found_until_it_is_deleted_or_nobody_used_it_for_too_long(
     let path = format!("/v1/responses/{}", first["id"].as_str().expect("an id"));
     assert_eq!(desk.send(Method::GET, &path, "x").await.json(), first);
     let items = desk.send(Method::GET, &format!("{path}/input_items"), "x").await.json();
-    assert_eq!(items["data"], json!([{ "type": "message", "role": "user", "content": "hi" }]));
+    assert_eq!(
+        items["data"],
+        json!([{ "type": "message", "role": "user", "content": "hi" }])
+    );
     let deleted = desk.send(Method::DELETE, &path, "x").await.json();
-    assert_eq!(deleted, json!({ "id": first["id"], "object": "response", "deleted": true }));
+    assert_eq!(
+        deleted,
+        json!({ "id": first["id"], "object": "response", "deleted": true })
+    );
     for method in [Method::GET, Method::DELETE] {
         let gone = desk.send(method, &path, "x").await;
-        assert_eq!((gone.status, &gone.json()["error"]["code"]), (404, &json!("response_not_found")));
+        assert_eq!(
+            (gone.status, &gone.json()["error"]["code"]),
+            (404, &json!("response_not_found"))
+        );
     }
     let second = ask().await;
     desk.clock.advance(std::time::Duration::from_secs(31 * 60));
@@ -229,7 +253,10 @@ async fn a_response_is_found_until_it_is_deleted_or_nobody_used_it_for_too_long(
 #[tokio::test]
 async fn what_is_not_to_be_stored_is_not_found_again() {
     let desk = Desk::set("openai-responses", says("yes"), "").await;
-    let reply = desk.ask(&json!({ "model": "main", "input": "hi", "store": false })).await.json();
+    let reply = desk
+        .ask(&json!({ "model": "main", "input": "hi", "store": false }))
+        .await
+        .json();
     let follow = json!({ "model": "main", "input": "more", "previous_response_id": reply["id"] });
     assert_eq!(desk.ask(&follow).await.status, 400);
 }
@@ -240,9 +267,16 @@ async fn what_a_request_grows_to_is_bounded() {
     let desk = Desk::set("openai-responses", calls, "defaults: { limits: { body: 2KB } }\n").await;
     let long = "x".repeat(1500);
     let first = desk.ask(&json!({ "model": "main", "input": long })).await.json();
-    let reply = desk.ask(&json!({ "model": "main", "input": long, "previous_response_id": first["id"] })).await;
-    assert_eq!((reply.status, &reply.json()["error"]["code"]), (413, &json!("body_too_large")));
-    let short = desk.ask(&json!({ "model": "main", "input": "y", "previous_response_id": first["id"] })).await;
+    let reply = desk
+        .ask(&json!({ "model": "main", "input": long, "previous_response_id": first["id"] }))
+        .await;
+    assert_eq!(
+        (reply.status, &reply.json()["error"]["code"]),
+        (413, &json!("body_too_large"))
+    );
+    let short = desk
+        .ask(&json!({ "model": "main", "input": "y", "previous_response_id": first["id"] }))
+        .await;
     assert_eq!(short.status, 200);
     assert_eq!(texts(&desk.latest_input())[2], "y");
 }
@@ -250,8 +284,13 @@ async fn what_a_request_grows_to_is_bounded() {
 #[tokio::test]
 async fn an_answer_in_the_background_is_refused_by_name() {
     let desk = Desk::set("openai-responses", says("yes"), "").await;
-    let reply = desk.ask(&json!({ "model": "main", "input": "hi", "background": true })).await;
-    assert_eq!((reply.status, &reply.json()["error"]["param"]), (400, &json!("background")));
+    let reply = desk
+        .ask(&json!({ "model": "main", "input": "hi", "background": true }))
+        .await;
+    assert_eq!(
+        (reply.status, &reply.json()["error"]["param"]),
+        (400, &json!("background"))
+    );
     assert!(desk.bodies(&lead()).is_empty());
 }
 
@@ -261,12 +300,20 @@ async fn a_stream_that_breaks_ends_as_a_failed_response_and_is_not_found() {
     let call = json!([stream(frames[..3].iter().map(String::as_str), "reset")]);
     let failing = "agents: { main: { model: main, on_broken_stream: error } }\n";
     let desk = Desk::set("openai-responses", call, failing).await;
-    let reply = desk.ask(&json!({ "model": "main", "stream": true, "input": "hi" })).await;
+    let reply = desk
+        .ask(&json!({ "model": "main", "stream": true, "input": "hi" }))
+        .await;
     let text = reply.text();
     let rest = text.strip_prefix(&frames[..3].concat()).expect("what had come");
-    let data = rest.strip_prefix("event: response.failed\ndata: ").expect("the failure").trim();
+    let data = rest
+        .strip_prefix("event: response.failed\ndata: ")
+        .expect("the failure")
+        .trim();
     let failed: Value = serde_json::from_str(data).expect("one frame");
-    assert_eq!((&failed["sequence_number"], &failed["response"]["id"]), (&json!(2), &json!("resp_a")));
+    assert_eq!(
+        (&failed["sequence_number"], &failed["response"]["id"]),
+        (&json!(2), &json!("resp_a"))
+    );
     assert_eq!(failed["response"]["status"], "failed");
     assert_eq!(desk.send(Method::GET, "/v1/responses/resp_a", "one").await.status, 404);
 }
@@ -279,15 +326,25 @@ async fn a_call_and_its_result_go_on_over_another_format() {
     ]);
     let desk = Desk::set("openai-chat", calls, "").await;
     let tools = json!([{ "type": "function", "name": "look", "parameters": { "type": "object" } }]);
-    let first = desk.ask(&json!({ "model": "main", "input": "hi", "tools": tools })).await.json();
+    let first = desk
+        .ask(&json!({ "model": "main", "input": "hi", "tools": tools }))
+        .await
+        .json();
     let call = &first["output"][0];
-    assert_eq!((&call["type"], &call["name"]), (&json!("function_call"), &json!("look")));
+    assert_eq!(
+        (&call["type"], &call["name"]),
+        (&json!("function_call"), &json!("look"))
+    );
     let output = json!([{ "type": "function_call_output", "call_id": call["call_id"], "output": "it is blue" }]);
-    let follow =
-        json!({ "model": "main", "input": output, "tools": tools, "previous_response_id": first["id"], "store": false });
+    let follow = json!({ "model": "main", "input": output, "tools": tools, "previous_response_id": first["id"], "store": false });
     let second = desk.ask(&follow).await.json();
     assert_eq!(second["output"][0]["content"][0]["text"], "blue");
     let asked: Value = serde_json::from_slice(&desk.bodies(&lead())[1]).expect("JSON");
-    let roles: Vec<_> = asked["messages"].as_array().expect("messages").iter().map(|it| &it["role"]).collect();
+    let roles: Vec<_> = asked["messages"]
+        .as_array()
+        .expect("messages")
+        .iter()
+        .map(|it| &it["role"])
+        .collect();
     assert_eq!(roles, ["user", "assistant", "tool"]);
 }

@@ -17,9 +17,10 @@ use understudy_messages::provider::{Answered, AttemptError};
 use understudy_messages::settings::MalformedFrame;
 
 use super::delivery::Delivery;
+use super::frames::Frames;
 use super::{Exchange, passing};
 use crate::classify::{StreamError, TransportFault, classify_stream_error, transport};
-use crate::sse::{Frame, SseDecoder};
+use crate::sse::Frame;
 use crate::stream::{BodyEnd, Choices, Delta, FrameRead, Signal, StreamFailure, StreamMachine, Verdict};
 use crate::wire::Decoder;
 use crate::wire_error::WireError;
@@ -33,7 +34,7 @@ pub(super) struct Relay<'a> {
     delivery: Delivery<'a>,
     /// Whether the client gets the provider's own bytes.
     verbatim: bool,
-    frames: SseDecoder,
+    frames: Frames,
     decoder: Decoder,
     machine: StreamMachine,
     deadline: Instant,
@@ -52,6 +53,7 @@ impl<'a> Relay<'a> {
         exchange: &'a Exchange<'a>,
         deadline: Instant,
         response: &Response,
+        frames: Frames,
         dropped: Vec<String>,
     ) -> Self {
         let continuation = exchange.attempt.prompt.continuation.as_ref();
@@ -59,7 +61,7 @@ impl<'a> Relay<'a> {
         Self {
             delivery: Delivery::new(exchange, passing(response.headers()), dropped),
             verbatim: exchange.verbatim && continuation.is_none(),
-            frames: SseDecoder::default(),
+            frames,
             decoder: Decoder::new(exchange.upstream.settings.api),
             machine: match prefilled {
                 true => StreamMachine::going_on(),

@@ -47,7 +47,7 @@ impl Broken {
         let Delivered { text, sent, usage } = delivered.map(|it| *it).unwrap_or_default();
         self.so_far.text.push_str(&text);
         self.so_far.sent = sent;
-        self.so_far.usage = sum(self.so_far.usage, usage.unwrap_or_default());
+        self.so_far.usage = self.so_far.usage + usage.unwrap_or_default();
         self.is_plain &= self.so_far.text.len() <= MOST_TEXT;
     }
 }
@@ -123,7 +123,7 @@ impl Conductor {
     pub(super) fn whole_usage(&self, usage: Option<Usage>) -> Option<Usage> {
         let before = self.broken.so_far.usage;
         match usage {
-            Some(usage) => Some(sum(before, usage)),
+            Some(usage) => Some(before + usage),
             None => (before != Usage::default()).then_some(before),
         }
     }
@@ -150,15 +150,5 @@ impl Conductor {
             }
         }
         work.await
-    }
-}
-
-fn sum(one: Usage, other: Usage) -> Usage {
-    Usage {
-        input: one.input.saturating_add(other.input),
-        output: one.output.saturating_add(other.output),
-        cache_read: one.cache_read.saturating_add(other.cache_read),
-        cache_write: one.cache_write.saturating_add(other.cache_write),
-        reasoning: one.reasoning.saturating_add(other.reasoning),
     }
 }

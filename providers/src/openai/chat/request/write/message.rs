@@ -151,7 +151,7 @@ fn detail(reasoning: &Reasoning) -> Option<Value> {
 
 /// One text as itself, anything else as a list of parts.
 fn content(parts: &[&Part], media: bool) -> Result<Value, Unsupported> {
-    if let [] = parts {
+    if parts.is_empty() {
         return Ok(json!(""));
     }
     if let [Part::Text(text)] = parts {
