@@ -30,9 +30,9 @@ fn said(model: &str, text: &str, piece: usize) -> Vec<String> {
         .collect()
 }
 
-/// A call that says this and breaks off.
+/// A call that says this and breaks off; a reset could take back what was said.
 fn breaks_after(model: &str, text: &str) -> Value {
-    stream(said(model, text, 7).iter().map(String::as_str), "reset")
+    stream(said(model, text, 7).iter().map(String::as_str), "close")
 }
 
 /// A call that says this and ends as it should.
@@ -367,8 +367,9 @@ async fn wherever_it_breaks_and_however_it_is_gone_on_with_the_text_is_whole() {
         }
     };
     for _ in 0..turns {
-        let cut = random(40, WHOLE.len() - 12);
-        let again = random(cut + 1, WHOLE.len());
+        // far enough apart that something new was said in between
+        let cut = random(40, WHOLE.len() - 24);
+        let again = random(cut + 12, WHOLE.len());
         first.push(breaks_after("one", WHOLE[..cut].trim_end()));
         second.push(breaks_after(
             "two",

@@ -25,7 +25,7 @@ use super::body;
 use super::edge::RequestId;
 use super::error::Refused;
 use super::responses::Recalled;
-use super::{error, headers, responses};
+use super::{count, error, headers, responses};
 use crate::app::Shared;
 use crate::arbiter::SessionArbiter;
 
@@ -74,6 +74,9 @@ async fn run(
         let body = body::read(&arbiter.shared, request, payload).await?;
         let turn = admit(endpoint, arbiter, request, body, place)?;
         let session = turn.request.session.clone();
+        if let Some(estimate) = count::estimate(&arbiter.shared, &turn.request) {
+            return Ok((session, estimate));
+        }
         let frames = start(arbiter, turn).await?;
         Ok::<_, Refused>((session, answer::respond(frames).await))
     };

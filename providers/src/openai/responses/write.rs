@@ -311,7 +311,7 @@ impl Draft {
         self.items.push(Item {
             id: seal::item_id(prefix, &self.turn, place),
             kind,
-            done: false,
+            done: None,
         });
         self.events.begin_item(place, self.items.last()?);
         Some(place)
@@ -390,7 +390,7 @@ impl Draft {
     fn close(&mut self, status: Status) {
         self.begin();
         for place in 0..self.items.len() {
-            if self.items.get(place).is_some_and(|item| !item.done) {
+            if self.items.get(place).is_some_and(|item| item.done.is_none()) {
                 self.close_item(place, status);
             }
         }
@@ -408,7 +408,7 @@ impl Draft {
     }
 
     fn envelope<'a>(&'a self, status: Status, failure: Option<&'a TurnFailure>) -> Envelope<'a> {
-        let written = |item: &'a Item| item.as_wire(if item.done { "completed" } else { status.of_item() });
+        let written = |item: &'a Item| item.as_wire(item.done.unwrap_or(status.of_item()));
         let usage = match (self.before, self.usage) {
             (Some(before), now) => Some(sum(before, now.unwrap_or_default())),
             (None, now) => now,
