@@ -146,6 +146,22 @@ async fn a_request_goes_on_from_an_answer_that_passed() {
     assert_eq!(desk.bodies(&lead()).last().expect("asked"), &expected);
 }
 
+#[tokio::test]
+async fn a_preamble_that_repeats_long_instructions_is_held() {
+    let long = "x".repeat(400_000);
+    let begun = |kind: &str| {
+        event(&json!({ "type": kind, "response": { "id": "resp_a", "instructions": long, "output": [] } }).to_string())
+    };
+    let mut frames = vec![begun("response.created"), begun("response.in_progress")];
+    frames.extend_from_slice(&odd_stream()[2..]);
+    let call = stream(frames.iter().map(String::as_str), "close");
+    let desk = Desk::set("openai-responses", json!([call]), "").await;
+    let reply = desk
+        .ask(&json!({ "model": "main", "stream": true, "input": "hi" }))
+        .await;
+    assert!(reply.text() == frames.concat(), "{} bytes", reply.body.len());
+}
+
 /// Three turns and a fork over a provider of any format.
 async fn goes_on(api: &str, streaming: bool) {
     let calls = json!([{ "answer": { "text": "answer {n}" }, "times": 9 }]);
