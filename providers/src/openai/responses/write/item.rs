@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 pub(super) struct Item {
     pub(super) id: String,
     pub(super) kind: Kind,
-    /// The status with which it was told to be done.
+    /// How it was told to be, once it was told to be done.
     pub(super) done: Option<&'static str>,
 }
 

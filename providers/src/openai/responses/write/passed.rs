@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Draft;
+use super::draft::Draft;
 use super::item::{Item, Kind, Part, Voice};
 use crate::sse::SseDecoder;
 
