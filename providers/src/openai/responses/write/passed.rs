@@ -4,7 +4,7 @@ use bytes::Bytes;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::Draft;
+use super::draft::Draft;
 use super::item::{Item, Kind, Part, Voice};
 use crate::sse::SseDecoder;
 
@@ -70,7 +70,7 @@ impl Draft {
             }
             ("response.output_item.done", Some(raw)) => {
                 if let Some(item) = self.items.get_mut(event.output_index) {
-                    (item.kind, item.done) = (Kind::Passed(raw), true);
+                    (item.kind, item.done) = (Kind::Passed(raw), Some("completed"));
                 }
             }
             (kind, _) => {
@@ -93,7 +93,7 @@ fn begun(raw: Box<RawValue>) -> Item {
     };
     Item {
         id: fields.id,
-        done: matches!(kind, Kind::Passed(_)),
+        done: matches!(kind, Kind::Passed(_)).then_some("completed"),
         kind,
     }
 }
