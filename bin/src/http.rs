@@ -3,6 +3,7 @@
 mod admin;
 mod answer;
 mod body;
+mod count;
 mod edge;
 mod error;
 mod headers;

@@ -187,6 +187,9 @@ pub struct ResponsesFacts {
     pub input: Range<usize>,
     /// Whether that value is a string, not a list of items.
     pub input_is_text: bool,
+    /// Where items stand, commas included, that a provider of the same format cannot read: reasoning that another maker
+    /// sealed, or that was never sealed.
+    pub foreign: Vec<Range<usize>>,
 }
 
 /// A change to the body.

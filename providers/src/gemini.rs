@@ -1,7 +1,7 @@
 //! The wire format of Gemini: asked, never served.
 
 pub mod answer;
-pub(crate) mod array;
+pub mod array;
 pub mod decode;
 mod event;
 pub mod request;

@@ -4,7 +4,7 @@ mod ask;
 mod delivery;
 mod fault;
 mod frames;
-mod going_on;
+pub mod going_on;
 mod kept;
 mod relay;
 mod rest;

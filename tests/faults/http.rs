@@ -1,11 +1,10 @@
 //! A scenario over HTTP: the real app, simulated providers, one clock.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use understudy::AppOptions;
-use understudy_messages::clock::Clock;
+use understudy_messages::clock::{Clock, Instant};
 use understudy_messages::ids::ModelRef;
 use understudy_messages::request::Endpoint;
 use understudy_messages::settings::Api;
@@ -13,18 +12,13 @@ use understudy_providers::sim::{SimOptions, Simulator};
 use understudy_tests::gateway::Gateway;
 
 use crate::heard::Heard;
-use crate::scenario::{Act, Scenario};
-use crate::speak::{Then, speak};
-use crate::{Client, NAMES, Wrong, apis, clients, question};
+use crate::scenario::{Act, Ends, Scenario};
+use crate::speak::{INPUT, Then, WORDS, speak};
+use crate::turns::{self, Turn, configuration, well};
+use crate::{Client, Wrong, question};
 
 /// The longest that any turn may take.
 const TURN: Duration = Duration::from_secs(620);
-
-/// One turn that is to be played: who asks, and what the chain speaks.
-struct Turn {
-    client: Client,
-    apis: Vec<Api>,
-}
 
 /// The app and its providers.
 struct Stage {
@@ -33,52 +27,36 @@ struct Stage {
     clock: Clock,
 }
 
-/// Plays a scenario for every client, with providers of every format.
+/// Plays a scenario for every client, with leads of every format.
 pub async fn play(name: &str, scenario: &Scenario, wrong: &mut Wrong) {
-    let turns = turns(scenario);
+    let turns = turns::some(scenario);
     let stage = Stage::set(scenario, &turns).await;
-    for (number, turn) in turns.iter().enumerate() {
-        let heard = stage.ask(number, turn, Duration::from_millis(scenario.step_ms)).await;
+    for turn in &turns {
+        let heard = stage.ask(turn, scenario).await;
         wrong.add(name, scenario, &turn.apis, turn.client, &heard);
         stage.answers_the_next(turn.client).await;
+        let booked = stage.booked(turn, scenario, &heard).await;
+        wrong.note(name, &turn.apis, turn.client, booked);
     }
     stage.simulator.stop().await;
-}
-
-fn turns(scenario: &Scenario) -> Vec<Turn> {
-    let apis = apis();
-    let mut turns = Vec::new();
-    for (at, client) in clients().into_iter().enumerate() {
-        if scenario.outcome(client.stream).is_none() {
-            continue;
-        }
-        for lead in 0..apis.len() {
-            let chain = (0..scenario.chain.len()).map(|place| apis[(lead + place * (at + 1)) % apis.len()]);
-            turns.push(Turn {
-                client,
-                apis: chain.collect(),
-            });
-        }
-    }
-    turns
 }
 
 impl Stage {
     async fn set(scenario: &Scenario, turns: &[Turn]) -> Self {
         let mut plan = Map::new();
-        let mut targets = Vec::new();
-        for (number, turn) in turns.iter().enumerate() {
-            for (place, api) in turn.apis.iter().enumerate() {
-                let calls = scenario.chain[place]
-                    .iter()
-                    .map(|act| call(act, *api, turn.client.stream));
-                let target = target(place, number);
-                plan.insert(target.to_string(), json!({ "calls": calls.collect::<Vec<_>>() }));
-                targets.push((target, *api));
+        for turn in turns {
+            for (place, target) in turn.targets().iter().enumerate() {
+                let calls = scenario.chain[place].iter();
+                let calls: Vec<Value> = calls
+                    .map(|act| call(act, turn.apis[place], turn.client.stream))
+                    .collect();
+                plan.insert(target.to_string(), json!({ "calls": calls }));
             }
         }
-        plan.insert("well/m".into(), json!({ "calls": [{ "answer": { "text": "well" } }] }));
-        targets.push((ModelRef::new("well", "m"), Api::OpenaiChat));
+        plan.insert(
+            well().to_string(),
+            json!({ "calls": [{ "answer": { "text": "well" } }] }),
+        );
         let clock = Clock::movable();
         let options = SimOptions {
             clock: clock.clone(),
@@ -86,28 +64,12 @@ impl Stage {
         };
         let plan = serde_json::from_value(plan.into()).expect("a plan");
         let simulator = Simulator::start(plan, options).await.expect("a simulator");
-        let mut yaml = String::from("providers:\n");
-        for (target, api) in &targets {
-            let (provider, api, url) = (&target.provider, api.as_label(), simulator.base_url_of(target));
-            let line = format!("{provider}: {{ api: {api}, base_url: \"{url}\", api_key: k, models: [m] }}");
-            writeln!(yaml, "  {line}").expect("memory");
-        }
-        yaml.push_str("models:\n");
-        for (number, turn) in turns.iter().enumerate() {
-            let chain: Vec<String> = (0..turn.apis.len())
-                .map(|place| target(place, number).to_string())
-                .collect();
-            writeln!(yaml, "  main{number}: {{ chain: [{}] }}", chain.join(", ")).expect("memory");
-        }
-        let policy = &scenario.on_broken_stream;
-        writeln!(yaml, "agents:\n  it: {{ model: well/m, on_broken_stream: {policy} }}").expect("memory");
-        let gateway = Gateway::start_with(
-            &yaml,
-            AppOptions {
-                clock: clock.clone(),
-                arbiters: 1,
-            },
-        );
+        let yaml = configuration(scenario, turns, |target| simulator.base_url_of(target));
+        let app = AppOptions {
+            clock: clock.clone(),
+            arbiters: 1,
+        };
+        let gateway = Gateway::start_with(&yaml, app);
         Self {
             gateway,
             simulator,
@@ -116,18 +78,50 @@ impl Stage {
     }
 
     /// Asks, and moves the clock while the client waits.
-    async fn ask(&self, number: usize, turn: &Turn, step: Duration) -> Heard {
-        let mut question = question(turn.client);
-        question["model"] = format!("main{number}").into();
+    async fn ask(&self, turn: &Turn, scenario: &Scenario) -> Heard {
+        let step = Duration::from_millis(scenario.step_ms);
+        let question = scenario.question(turn.client, &turn.alias());
         let began = self.clock.now();
         let asked = self.post(turn.client.endpoint, &question);
         let mut heard = self.in_time(step, began, asked).await;
-        let calls = |place| {
-            let journal = self.simulator.journal();
-            journal.read(|entries| entries.calls(&target(place, number)))
-        };
-        heard.attempts = (0..turn.apis.len()).map(calls).collect();
+        let calls = |target: &ModelRef| self.simulator.journal().read(|entries| entries.calls(target));
+        heard.attempts = turn.targets().iter().map(calls).collect();
         heard
+    }
+
+    /// Checks that every attempt is booked to who made it, and the tokens of a whole answer to who gave its end.
+    async fn booked(&self, turn: &Turn, scenario: &Scenario, heard: &Heard) -> Result<(), String> {
+        let outcome = scenario.outcome(turn.client.stream).expect("played");
+        let scrape = self.gateway.scrape().await;
+        for (target, times) in turn.targets().iter().zip(&heard.attempts) {
+            let provider = ("provider", &*target.provider);
+            let booked = scrape.count("understudy_model_attempts_total", &[provider]);
+            if booked != *times {
+                return Err(format!("{booked} attempts at {target} are booked, not {times}"));
+            }
+        }
+        if outcome.ends != Ends::Whole {
+            return Ok(());
+        }
+        let (place, times) = heard
+            .attempts
+            .iter()
+            .enumerate()
+            .rfind(|(_, times)| **times > 0)
+            .expect("somebody");
+        let target = &turn.targets()[place];
+        let said = scenario.act(place, usize::try_from(*times).expect("few") - 1).says;
+        let said = said.map_or(0, |[from, to]| (to - from).div_ceil(WORDS)) as u64;
+        for (kind, tokens) in [("input", INPUT), ("output", said)] {
+            let labels = [("provider", &*target.provider), ("kind", kind)];
+            let booked = scrape.count("understudy_tokens_total", &labels);
+            if booked != tokens && outcome.tokens {
+                return Err(format!(
+                    "{booked} tokens of {kind} are booked to {target}, not {tokens}"
+                ));
+            }
+        }
+        Ok(())
     }
 
     async fn post(&self, endpoint: Endpoint, question: &Value) -> Heard {
@@ -155,12 +149,7 @@ impl Stage {
     }
 
     /// Waits for `work` and moves the clock meanwhile; no turn may take longer than any turn may.
-    async fn in_time<T>(
-        &self,
-        step: Duration,
-        began: understudy_messages::clock::Instant,
-        work: impl Future<Output = T>,
-    ) -> T {
+    async fn in_time<T>(&self, step: Duration, began: Instant, work: impl Future<Output = T>) -> T {
         tokio::pin!(work);
         let (client, livez) = (self.gateway.client(), self.gateway.admin("/livez"));
         loop {
@@ -176,23 +165,14 @@ impl Stage {
 
     /// Whatever happened, the gateway answers the next request.
     async fn answers_the_next(&self, client: Client) {
-        let mut question = question(Client {
+        let client = Client {
             stream: false,
             ..client
-        });
-        question["model"] = "well/m".into();
-        let heard = self.post(client.endpoint, &question).await;
-        assert_eq!(
-            heard.status,
-            200,
-            "the next request: {}",
-            String::from_utf8_lossy(&heard.body)
-        );
+        };
+        let heard = self.post(client.endpoint, &question(client, "well/m")).await;
+        let body = String::from_utf8_lossy(&heard.body);
+        assert_eq!(heard.status, 200, "the next request: {body}");
     }
-}
-
-fn target(place: usize, number: usize) -> ModelRef {
-    ModelRef::new(format!("{}{number}", NAMES[place]), "m")
 }
 
 /// An act as the simulator plays it.

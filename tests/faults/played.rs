@@ -1,19 +1,23 @@
 //! An attempt played without a network: a provider's bytes through decoder and stream machine, on an imagined clock.
 
+use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
-use understudy_messages::answer::Progress;
-use understudy_messages::client::ClientFrame;
+use understudy_messages::answer::{Piece, Progress};
+use understudy_messages::client::{ClientFrame, Seam};
 use understudy_messages::failure::{Cut, Failure, ProviderWords, Reason};
-use understudy_messages::provider::{Answered, AttemptError};
+use understudy_messages::ids::ModelRef;
+use understudy_messages::provider::{Answered, AttemptError, Delivered};
 use understudy_messages::request::Endpoint;
+use understudy_messages::session::Continuation;
 use understudy_messages::settings::{Api, Timeouts};
 use understudy_providers::classify::{
     Signal as Response, StreamError, TransportFault, classify, classify_stream_error, transport,
 };
 use understudy_providers::sse::SseDecoder;
 use understudy_providers::stream::{BodyEnd, Signal, StreamFailure, StreamMachine, Verdict};
+use understudy_providers::upstream::going_on::GoingOn;
 use understudy_providers::wire::{self, Decoder};
 use understudy_providers::wire_error::WireError;
 
@@ -29,19 +33,114 @@ pub struct Played {
 }
 
 /// Whom the attempt is made for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Setting {
     pub endpoint: Endpoint,
     pub api: Api,
     pub stream: bool,
     /// Whether a later candidate could answer.
     pub successor: bool,
-    /// Whether pieces are sent though both sides speak the same format.
-    pub as_pieces: bool,
+    /// Who answers.
+    pub model: ModelRef,
+    /// Whether nothing goes before the answer is whole.
+    pub holds: bool,
+    /// Whether somebody else may go on with text.
+    pub continuable: bool,
+    /// What it goes on from.
+    pub continuation: Option<Arc<Continuation>>,
 }
 
-/// Plays a response.
-pub fn play(spoken: &Spoken, setting: Setting) -> Played {
+impl Setting {
+    fn verbatim(&self) -> bool {
+        self.endpoint.is_spoken_by(self.api) && self.continuation.is_none()
+    }
+
+    fn prefilled(&self) -> bool {
+        self.continuation.as_ref().is_some_and(|it| it.prefill)
+    }
+}
+
+/// Plays a response as the client is to have it.
+pub fn play(spoken: &Spoken, setting: &Setting) -> Played {
+    let mut played = raw(spoken, setting);
+    if setting.holds && played.result.is_err() {
+        played.frames.clear();
+    }
+    if setting.holds {
+        played.frames.iter_mut().for_each(|(at, ..)| *at = played.took);
+    }
+    if let Some(continuation) = &setting.continuation {
+        played.go_on(continuation, &setting.model);
+    }
+    if let Err(AttemptError::Failed { delivered, .. }) = &mut played.result {
+        *delivered = self::delivered(&played.frames, setting);
+    }
+    played
+}
+
+/// What was delivered, where somebody may go on with it.
+fn delivered(frames: &[(Duration, Progress, ClientFrame)], setting: &Setting) -> Option<Box<Delivered>> {
+    let reached = frames.iter().map(|(_, progress, _)| *progress).max()?;
+    if reached == Progress::ToolCall || reached.is_answer() && !setting.continuable {
+        return None;
+    }
+    let mut delivered = Delivered::default();
+    let mut sse = SseDecoder::default();
+    let mut decoder = Decoder::new(setting.api);
+    for (_, _, frame) in frames {
+        let mut pieces = Vec::new();
+        if let ClientFrame::Data(raw) = frame {
+            delivered.sent.push(raw.clone());
+            sse.push(raw.clone());
+            while let Ok(Some(frame)) = sse.next_frame() {
+                decoder.read(&frame, &mut pieces);
+            }
+        } else if let ClientFrame::Pieces(sent) = frame {
+            pieces.clone_from(sent);
+        }
+        for piece in pieces {
+            if let Piece::Text { text, .. } = piece {
+                delivered.text.push_str(&text);
+            }
+        }
+    }
+    Some(Box::new(delivered))
+}
+
+impl Played {
+    /// Leaves out what the client has read already, and puts a seam before the rest.
+    fn go_on(&mut self, continuation: &Continuation, model: &ModelRef) {
+        let mut going_on = GoingOn::new(continuation);
+        let mut new = Vec::new();
+        let mut send = |at: Duration, progress: Progress, pieces: Vec<Piece>| {
+            if pieces.is_empty() {
+                return;
+            }
+            if new.is_empty() {
+                let seam = Seam {
+                    sent: continuation.sent.clone(),
+                    served_by: model.clone(),
+                };
+                new.push((at, progress, ClientFrame::Seam(seam)));
+            }
+            new.push((at, progress, ClientFrame::Pieces(pieces)));
+        };
+        let mut reached = Progress::Nothing;
+        for (at, progress, frame) in std::mem::take(&mut self.frames) {
+            reached = progress;
+            if let ClientFrame::Pieces(pieces) = frame {
+                send(at, progress, going_on.new_in(pieces));
+            }
+        }
+        if self.result.is_ok() {
+            send(self.took, reached, going_on.finish());
+        }
+        self.frames = new;
+    }
+}
+
+/// Plays a response as it comes.
+fn raw(spoken: &Spoken, setting: &Setting) -> Played {
     let limits = Timeouts::default();
     let (first, whole) = match setting.successor {
         true => (limits.first_content, limits.whole),
@@ -93,7 +192,7 @@ fn refused(spoken: &Spoken, status: Option<u16>) -> Failure {
     })
 }
 
-fn in_one(spoken: &Spoken, setting: Setting, limit: Duration) -> Played {
+fn in_one(spoken: &Spoken, setting: &Setting, limit: Duration) -> Played {
     let took: Duration = spoken
         .parts
         .iter()
@@ -132,8 +231,8 @@ fn in_one(spoken: &Spoken, setting: Setting, limit: Duration) -> Played {
 }
 
 /// A stream under way.
-struct Run {
-    setting: Setting,
+struct Run<'a> {
+    setting: &'a Setting,
     decoder: Decoder,
     machine: StreamMachine,
     held: Vec<ClientFrame>,
@@ -145,12 +244,16 @@ struct Run {
     idle: Duration,
 }
 
-impl Run {
-    fn new(setting: Setting, first: Duration, idle: Duration) -> Self {
+impl<'a> Run<'a> {
+    fn new(setting: &'a Setting, first: Duration, idle: Duration) -> Self {
         Self {
             decoder: Decoder::new(setting.api),
             setting,
-            machine: StreamMachine::default(),
+            machine: if setting.prefilled() {
+                StreamMachine::going_on()
+            } else {
+                StreamMachine::default()
+            },
             held: Vec::new(),
             frames: Vec::new(),
             last: None,
@@ -190,8 +293,7 @@ impl Run {
 
     /// Judges a frame; how the stream ended if it did.
     fn frame(&mut self, frame: &understudy_providers::sse::Frame) -> Option<Result<(), StreamFailure>> {
-        let verbatim = self.setting.endpoint.is_spoken_by(self.setting.api) && !self.setting.as_pieces;
-        let (read, out) = if verbatim {
+        let (read, out) = if self.setting.verbatim() {
             let (read, raw) = self.decoder.pass(frame);
             (read, Some(ClientFrame::Data(raw)))
         } else {

@@ -5,6 +5,11 @@ use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
+use serde_json::{Map, Value};
+use understudy_messages::request::Endpoint;
+use understudy_messages::settings::Api;
+
+use crate::Client;
 
 /// What everybody says in these scenarios, word by word.
 const SPEECH: &str = "At the harbour the old keeper counted eleven lanterns before dusk, wrote their colours into a narrow \
@@ -28,9 +33,30 @@ pub struct Scenario {
     pub streaming: Option<Outcome>,
     /// What a client gets that does not.
     pub whole: Option<Outcome>,
+    /// What clients of each format ask beside their question; without a word here everybody asks, else only those named.
+    #[serde(default)]
+    pub asks: BTreeMap<String, Map<String, Value>>,
+    /// Which formats the candidates may speak; without a word all.
+    #[serde(default)]
+    pub speak: Speak,
     /// How far the clock moves while a client waits, in milliseconds for each step.
     #[serde(default = "hundred")]
     pub step_ms: u64,
+}
+
+/// Which formats the candidates may speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Speak {
+    /// Any.
+    #[default]
+    Anything,
+    /// The client's own.
+    Same,
+    /// All who follow the lead speak a format in which an assistant message may stand last.
+    Prefill,
+    /// Any in which the reason why an answer ended comes before its last word.
+    EarlyFinish,
 }
 
 /// What a provider does with one request.
@@ -124,6 +150,9 @@ pub struct Outcome {
     pub served_by: Option<usize>,
     /// How often each candidate is asked.
     pub attempts: Vec<u64>,
+    /// Whether the tokens are reported.
+    #[serde(default = "yes")]
+    pub tokens: bool,
 }
 
 /// How an answer ends.
@@ -155,6 +184,27 @@ impl Scenario {
         read.filter(|(name, _)| name.contains(&only)).collect()
     }
 
+    /// What a client asks.
+    pub fn question(&self, client: Client, model: &str) -> Value {
+        let mut question = crate::question(client, model);
+        if let Some(more) = self.asks.get(label(client.endpoint)) {
+            question.as_object_mut().expect("an object").extend(more.clone());
+        }
+        question
+    }
+
+    /// Whether it is played for this client, with providers that speak this.
+    pub fn is_for(&self, client: Client, chain: &[Api]) -> bool {
+        let asked = self.asks.is_empty() || self.asks.contains_key(label(client.endpoint));
+        let speaks = match self.speak {
+            Speak::Anything => true,
+            Speak::Same => chain.iter().all(|api| *api == client.endpoint.api()),
+            Speak::Prefill => chain.iter().skip(1).all(|api| *api == Api::AnthropicMessages),
+            Speak::EarlyFinish => chain[0] != Api::OpenaiResponses,
+        };
+        self.outcome(client.stream).is_some() && asked && speaks
+    }
+
     /// What a client gets.
     pub fn outcome(&self, stream: bool) -> Option<&Outcome> {
         if stream {
@@ -183,8 +233,21 @@ pub fn text(ranges: &[[usize; 2]]) -> String {
     ranges.iter().flat_map(|range| words(*range)).collect()
 }
 
+/// A client's format as scenarios and documents call it.
+pub fn label(endpoint: Endpoint) -> &'static str {
+    match endpoint {
+        Endpoint::Responses => "responses",
+        Endpoint::Messages | Endpoint::CountTokens => "messages",
+        Endpoint::Chat | Endpoint::Embeddings => "chat",
+    }
+}
+
 fn error() -> String {
     "error".to_owned()
+}
+
+const fn yes() -> bool {
+    true
 }
 
 const fn ok() -> u16 {

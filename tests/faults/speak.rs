@@ -11,7 +11,7 @@ mod messages;
 mod responses;
 
 /// How many words are in a frame.
-const WORDS: usize = 3;
+pub const WORDS: usize = 3;
 /// The tokens of every prompt.
 pub const INPUT: u64 = 7;
 

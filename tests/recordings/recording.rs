@@ -64,12 +64,12 @@ impl Recording {
 }
 
 impl Response {
-    /// Whether the body is a stream of events.
+    /// Whether the body is a stream: of events, or of the elements of an array.
     pub(crate) fn is_stream(&self) -> bool {
         let named = self
             .header("content-type")
             .is_some_and(|kind| kind.starts_with("text/event-stream"));
-        named || self.sse.is_some()
+        named || self.sse.is_some() || self.status == 200 && self.bytes().starts_with(b"[")
     }
 
     /// The value of a header; the name in lower case.

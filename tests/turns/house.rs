@@ -17,8 +17,9 @@ use understudy_actors::session::{SessionContext, SessionShardActor, SessionShard
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
 use understudy_actors::telemetry::Telemetry;
+use understudy_messages::answer::Progress;
 use understudy_messages::cancel::TurnCancel;
-use understudy_messages::client::{AnswerHead, ClientChannel, ClientFrame};
+use understudy_messages::client::{AnswerHead, ClientChannel, ClientFrame, ClientGone};
 use understudy_messages::clock::{Clock, Instant};
 use understudy_messages::events::{Event, SharedEvent};
 use understudy_messages::failure::{Cut, Failure, Reason};
@@ -70,6 +71,34 @@ impl Play {
     }
 }
 
+/// What is played in one attempt.
+pub enum Act {
+    /// An answer of no matter what, or a failure.
+    Play(Play),
+    /// These frames.
+    Frames(Frames),
+}
+
+/// Frames as an attempt sends them.
+pub struct Frames {
+    /// When each goes, and how far it brings the answer.
+    pub frames: Vec<(Duration, Progress, ClientFrame)>,
+    pub result: Result<Answered, AttemptError>,
+    pub takes: Duration,
+}
+
+impl From<Play> for Act {
+    fn from(play: Play) -> Self {
+        Self::Play(play)
+    }
+}
+
+impl From<Frames> for Act {
+    fn from(frames: Frames) -> Self {
+        Self::Frames(frames)
+    }
+}
+
 /// An attempt as it is asked for.
 pub struct Asked<'a> {
     pub attempt: &'a Attempt,
@@ -91,7 +120,7 @@ impl Asked<'_> {
     }
 }
 
-type Script = dyn Fn(&Asked<'_>) -> Play;
+type Script = dyn Fn(&Asked<'_>) -> Act;
 /// Told when an attempt is over, and whether it was a probe.
 type Done = dyn Fn(bool);
 
@@ -129,7 +158,7 @@ impl Handler<Attempt> for Scripted {
             attempt: &attempt,
             ledgers: &self.ledgers,
         };
-        let play = (self.script)(&asked);
+        let act = (self.script)(&asked);
         let probe = asked.is_probe();
         let call = Call {
             target: asked.target,
@@ -139,6 +168,14 @@ impl Handler<Attempt> for Scripted {
         self.log.borrow_mut().push(call);
         let (clock, done) = (self.clock.clone(), self.done.clone());
         Box::pin(async move {
+            let play = match act {
+                Act::Play(play) => play,
+                Act::Frames(frames) => {
+                    let result = send(&attempt, &clock, began, frames).await;
+                    done(probe);
+                    return result;
+                }
+            };
             let cancelled = tokio::select! {
                 () = attempt.cancel.cancelled() => true,
                 () = clock.sleep_until(began + play.takes) => false,
@@ -159,15 +196,43 @@ impl Handler<Attempt> for Scripted {
     }
 }
 
-async fn answer(attempt: &Attempt) -> Result<Answered, AttemptError> {
-    let head = AnswerHead {
+/// Sends frames in their time, the head first.
+async fn send(attempt: &Attempt, clock: &Clock, began: Instant, frames: Frames) -> Result<Answered, AttemptError> {
+    let client = &attempt.turn.client;
+    let sending = async {
+        for (at, progress, frame) in frames.frames {
+            clock.sleep_until(began + at).await;
+            if client.progress() == Progress::Nothing {
+                client.note(Progress::Head);
+                client
+                    .send(ClientFrame::Head(head(attempt, attempt.turn.request.facts.stream)))
+                    .await?;
+            }
+            client.note(progress);
+            client.send(frame).await?;
+        }
+        clock.sleep_until(began + frames.takes).await;
+        Ok::<_, ClientGone>(())
+    };
+    tokio::select! {
+        () = attempt.cancel.cancelled() => Err(AttemptError::Cancelled),
+        sent = sending => sent.map_err(|_| AttemptError::Cancelled).and(frames.result),
+    }
+}
+
+fn head(attempt: &Attempt, streaming: bool) -> AnswerHead {
+    AnswerHead {
         served_by: attempt.candidate.model.clone(),
         attempts: attempt.number,
-        streaming: false,
+        streaming,
         headers: Vec::new(),
         dropped: Vec::new(),
-    };
+    }
+}
+
+async fn answer(attempt: &Attempt) -> Result<Answered, AttemptError> {
     let client = &attempt.turn.client;
+    let head = head(attempt, false);
     for frame in [ClientFrame::Head(head), ClientFrame::Data(Bytes::from_static(b"{}"))] {
         client.send(frame).await.map_err(|_| AttemptError::Cancelled)?;
     }
@@ -190,14 +255,14 @@ pub struct House {
 
 impl House {
     /// Opens the house; tokio's clock is paused from now on.
-    pub async fn open(config: &str, script: impl Fn(&Asked<'_>) -> Play + 'static) -> Self {
+    pub async fn open<A: Into<Act>>(config: &str, script: impl Fn(&Asked<'_>) -> A + 'static) -> Self {
         Self::open_with(config, script, |_| {}).await
     }
 
     /// Opens the house; `done` is told when an attempt is over.
-    pub async fn open_with(
+    pub async fn open_with<A: Into<Act>>(
         config: &str,
-        script: impl Fn(&Asked<'_>) -> Play + 'static,
+        script: impl Fn(&Asked<'_>) -> A + 'static,
         done: impl Fn(bool) + 'static,
     ) -> Self {
         understudy::install_tls();
@@ -227,7 +292,7 @@ impl House {
             clock: house.clock.clone(),
             ledgers: ledgers.clone(),
             started: house.started,
-            script: Rc::new(script),
+            script: Rc::new(move |asked| script(asked).into()),
             done: Rc::new(done),
             log: house.log.clone(),
         };
@@ -303,29 +368,18 @@ impl House {
     /// Runs one turn and tells how it ended for its client. It has exactly one ending.
     pub async fn turn(&self, body: &str) -> Ending {
         let body = Bytes::copy_from_slice(body.as_bytes());
-        let (client, mut frames) = ClientChannel::open();
-        let run = RunTurn {
-            request: Arc::new(TurnRequest {
-                endpoint: Default::default(),
-                id: TurnId::new(),
-                request_id: "r".into(),
-                session: SessionKey::Ephemeral,
-                agent: None,
-                facts: chat::request::scan(&body).expect("a good body"),
-                body,
-                headers: Vec::new(),
-            }),
-            client,
-            cancel: TurnCancel::new(),
-            home: ShardIndex(0),
-            received: self.clock.now(),
-            deadline: None,
-            permit: self.permits.clone().try_acquire_owned().expect("a permit"),
+        let request = TurnRequest {
+            endpoint: Default::default(),
+            id: TurnId::new(),
+            request_id: "r".into(),
+            session: SessionKey::Ephemeral,
+            agent: None,
+            facts: chat::request::scan(&body).expect("a good body"),
+            body,
+            headers: Vec::new(),
         };
-        let shard = self.shard.get().expect("a shard");
-        shard.run.send(run).await.expect("alive").expect("taken");
         let (mut served_by, mut endings) = (String::new(), Vec::new());
-        while let Some(frame) = frames.recv().await {
+        for frame in self.frames(Arc::new(request)).await {
             match frame {
                 ClientFrame::Head(head) => served_by = head.served_by.to_string(),
                 ClientFrame::Data(_) | ClientFrame::Pieces(_) | ClientFrame::Seam(_) | ClientFrame::KeepAlive => {}
@@ -335,6 +389,27 @@ impl House {
         }
         assert_eq!(endings.len(), 1, "{endings:?}");
         endings.remove(0)
+    }
+
+    /// Runs one turn and gives all that its client is sent.
+    pub async fn frames(&self, request: Arc<TurnRequest>) -> Vec<ClientFrame> {
+        let (client, mut receiver) = ClientChannel::open();
+        let run = RunTurn {
+            request,
+            client,
+            cancel: TurnCancel::new(),
+            home: ShardIndex(0),
+            received: self.clock.now(),
+            deadline: None,
+            permit: self.permits.clone().try_acquire_owned().expect("a permit"),
+        };
+        let shard = self.shard.get().expect("a shard");
+        shard.run.send(run).await.expect("alive").expect("taken");
+        let mut frames = Vec::new();
+        while let Some(frame) = receiver.recv().await {
+            frames.push(frame);
+        }
+        frames
     }
 
     /// Asks the alias `main`.

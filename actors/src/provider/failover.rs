@@ -12,7 +12,7 @@ use understudy_messages::events::Decision;
 use understudy_messages::failure::{Cut, Failure, Nuance, Reason};
 use understudy_messages::settings::{BrokenStream, ContentFilter, RetrySettings};
 
-pub(super) use continuable::continuable;
+pub use continuable::continuable;
 
 /// The wait before a broken server is asked again while somebody else could answer.
 const SHORT_BACKOFF: Duration = Duration::from_millis(250);

@@ -23,7 +23,7 @@ use understudy_providers::wire::{RequestError, scan};
 use super::answer::{self, Frames};
 use super::body;
 use super::edge::{ClientKey, RequestId};
-use super::{error, headers};
+use super::{count, error, headers};
 use crate::app::Shared;
 use crate::arbiter::SessionArbiter;
 
@@ -72,6 +72,9 @@ async fn run(
         let body = body::read(&arbiter.shared, request, payload).await?;
         let turn = admit(endpoint, arbiter, request, body, place)?;
         let session = turn.request.session.clone();
+        if let Some(estimate) = count::estimate(&arbiter.shared, &turn.request) {
+            return Ok((session, estimate));
+        }
         let frames = start(arbiter, turn).await?;
         Ok::<_, TurnFailure>((session, answer::respond(frames).await))
     };

@@ -11,7 +11,7 @@ const MAX_ELEMENT: usize = 1 << 20;
 /// Cuts an array into its elements, read by read. What is between them is passed over; what is in them is judged by whoever
 /// reads them.
 #[derive(Debug, Default)]
-pub(crate) struct ArrayDecoder {
+pub struct ArrayDecoder {
     /// The begun element, from earlier reads.
     begun: BytesMut,
     /// What the latest read holds beyond the elements already taken.
@@ -23,7 +23,7 @@ pub(crate) struct ArrayDecoder {
 
 impl ArrayDecoder {
     /// Takes in the next read. Take the frames out before the next one.
-    pub(crate) fn push(&mut self, read: Bytes) {
+    pub fn push(&mut self, read: Bytes) {
         self.read = match self.read.is_empty() {
             true => read,
             false => [&self.read[..], &read[..]].concat().into(),
@@ -34,7 +34,7 @@ impl ArrayDecoder {
     ///
     /// # Errors
     /// [`FrameTooLarge`] when an element, whole or begun, passed the bound; the decoder is of no more use.
-    pub(crate) fn next_frame(&mut self) -> Result<Option<Frame>, FrameTooLarge> {
+    pub fn next_frame(&mut self) -> Result<Option<Frame>, FrameTooLarge> {
         if self.depth == 0 {
             let start = self.read.iter().position(|byte| *byte == b'{');
             self.read = self.read.split_off(start.unwrap_or(self.read.len()));

@@ -7,7 +7,7 @@ use crate::continuation::overlap::Overlap;
 
 /// Filters the pieces of one continuation.
 #[derive(Debug)]
-pub(super) struct GoingOn {
+pub struct GoingOn {
     overlap: Overlap,
     /// Whether the client has read text already: it is past the reasoning then, and gets no more of it.
     in_text: bool,
@@ -18,7 +18,8 @@ pub(super) struct GoingOn {
 }
 
 impl GoingOn {
-    pub(super) fn new(continuation: &Continuation) -> Self {
+    /// For what comes after `continuation`.
+    pub fn new(continuation: &Continuation) -> Self {
         Self {
             overlap: Overlap::new(&continuation.text),
             in_text: !continuation.text.is_empty(),
@@ -29,7 +30,7 @@ impl GoingOn {
     }
 
     /// What of `pieces` may go to the client now.
-    pub(super) fn new_in(&mut self, pieces: Vec<Piece>) -> Vec<Piece> {
+    pub fn new_in(&mut self, pieces: Vec<Piece>) -> Vec<Piece> {
         let mut new = Vec::with_capacity(pieces.len());
         for piece in pieces {
             match piece {
@@ -55,7 +56,7 @@ impl GoingOn {
     }
 
     /// What is left to go when the answer is whole.
-    pub(super) fn finish(&mut self) -> Vec<Piece> {
+    pub fn finish(&mut self) -> Vec<Piece> {
         let mut new = Vec::new();
         add_text(&mut new, 0, self.overlap.finish());
         self.begin_with(new)

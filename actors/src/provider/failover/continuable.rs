@@ -4,7 +4,7 @@ use understudy_messages::request::{Demand, Endpoint, RequestFacts};
 
 /// Whether the turn's answer, as far as the request tells, is plain text that another model can go on with. What was said
 /// in it so far and what ran meanwhile is for others to judge.
-pub(in crate::provider) fn continuable(endpoint: Endpoint, facts: &RequestFacts) -> bool {
+pub fn continuable(endpoint: Endpoint, facts: &RequestFacts) -> bool {
     let streams = match endpoint {
         Endpoint::Chat | Endpoint::Responses | Endpoint::Messages => facts.stream,
         Endpoint::CountTokens | Endpoint::Embeddings => false,
@@ -41,8 +41,10 @@ mod tests {
             has_stop: false,
             fallbacks: None,
             fallbacks_span: None,
+            responses: None,
             demands: Demands::default(),
             messages: Messages::default(),
+            responses: None,
         }
     }
 

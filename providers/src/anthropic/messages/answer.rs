@@ -2,6 +2,7 @@
 
 use understudy_messages::answer::Piece;
 
+use super::arguments::from_input;
 use super::block::{Block, BlockKind, owned, sealed};
 use super::event::{self, Message};
 use crate::answer::{AnswerError, Whole};
@@ -112,7 +113,7 @@ fn say(pieces: &mut Vec<Piece>, block: &Block<'_>, calls: &mut u32) {
                 index: *calls,
                 id: block.id.map(owned),
                 name: block.name.map(owned),
-                arguments: block.input.unwrap_or("{}").to_owned(),
+                arguments: from_input(block.input.unwrap_or("{}")),
                 seal: None,
             });
             *calls += 1;

@@ -212,6 +212,8 @@ impl Writer {
                 }
             }
             Piece::Finish { choice: 0, .. } => self.close(frames),
+            // before its beginning a message has no events
+            Piece::Ping if !self.started => frames.extend_from_slice(b": keep-alive\n\n"),
             Piece::Ping => Event::Ping.write(frames),
             _ => {}
         }

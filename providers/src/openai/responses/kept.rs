@@ -1,5 +1,7 @@
 //! A whole answer as it is kept, so that a later request can go on from it.
 
+use std::ops::Range;
+
 use bytes::Bytes;
 use memchr::memmem;
 use serde::Deserialize;
@@ -12,10 +14,10 @@ use crate::sse::SseDecoder;
 pub struct Kept {
     /// The response's id.
     pub id: String,
-    /// The list of its items, as it was written.
-    pub output: Box<str>,
     /// All of it, as it was written.
     pub response: Box<str>,
+    /// Where its items stand in it, separated by commas.
+    pub output: Range<usize>,
 }
 
 #[derive(Deserialize)]
@@ -32,11 +34,13 @@ pub fn of_body(body: &[u8]) -> Option<Kept> {
     let response = std::str::from_utf8(body).ok()?.trim();
     let wire: Wire<'_> = serde_json::from_str(response).ok()?;
     let is_whole = matches!(wire.status.as_deref(), None | Some("completed" | "incomplete"));
-    let is_list = wire.output.get().starts_with('[');
-    (is_whole && is_list && !wire.id.is_empty()).then(|| Kept {
+    let list = wire.output.get();
+    let items = list.strip_prefix('[')?.strip_suffix(']')?.trim();
+    let start = items.as_ptr().addr().wrapping_sub(response.as_ptr().addr());
+    (is_whole && !wire.id.is_empty()).then(|| Kept {
         id: wire.id,
-        output: wire.output.get().into(),
         response: response.into(),
+        output: start..start + items.len(),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Seals as `encrypted_content`: a native one as it is, another maker's as `"<api>:<data>"`.
+//! Seals as `encrypted_content`: a native one as it is, another maker's as `"<api>:<data>"`. And who made an item.
 
 use std::borrow::Cow;
 
@@ -22,4 +22,18 @@ pub(super) fn write(seal: &Seal) -> Cow<'_, str> {
             Cow::Owned(format!("{}:{}", seal.maker.as_label(), seal.data))
         }
     }
+}
+
+/// The id of an item that was written here.
+pub(super) fn item_id(prefix: &str, turn: &str, place: usize) -> String {
+    format!("{prefix}_{turn}_{place}")
+}
+
+/// Whether an item of reasoning was written here, and not by a provider that would know it again.
+pub(super) fn is_own_id(id: &str) -> bool {
+    let own = id.strip_prefix("rs_").and_then(|id| id.split_once('_'));
+    own.is_some_and(|(turn, place)| {
+        let is_turn = turn.len() == 32 && turn.bytes().all(|byte| byte.is_ascii_hexdigit());
+        is_turn && place.bytes().all(|byte| byte.is_ascii_digit())
+    })
 }

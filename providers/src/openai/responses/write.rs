@@ -309,7 +309,7 @@ impl Draft {
             return None;
         }
         self.items.push(Item {
-            id: format!("{prefix}_{}_{place}", self.turn),
+            id: seal::item_id(prefix, &self.turn, place),
             kind,
             done: false,
         });

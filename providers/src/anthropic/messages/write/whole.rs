@@ -1,10 +1,10 @@
 //! The content of an answer that does not stream.
 
-use serde_json::value::RawValue;
 use understudy_messages::answer::Piece;
 use understudy_messages::ids::TurnId;
 use understudy_messages::settings::Api;
 
+use super::super::arguments::to_input;
 use super::MAX_CALLS;
 use super::json::{Block, Input};
 
@@ -79,7 +79,7 @@ pub(super) fn add(parts: &mut Vec<Part>, piece: Piece) {
     }
 }
 
-/// The blocks. The arguments of a call that are no JSON object, cut by a limit perhaps, stand under `_unparsable`.
+/// The blocks.
 pub(super) fn content<'a>(parts: &'a mut [Part], turn: &TurnId) -> Vec<Block<'a>> {
     for part in parts.iter_mut() {
         if let Part::Call {
@@ -87,7 +87,7 @@ pub(super) fn content<'a>(parts: &'a mut [Part], turn: &TurnId) -> Vec<Block<'a>
         } = part
         {
             id.get_or_insert_with(|| made_up_id(turn, *index));
-            *arguments = input(arguments);
+            *arguments = to_input(arguments).get().to_owned();
         }
     }
     parts.iter().map(block).collect()
@@ -102,18 +102,6 @@ fn sealed(data: String) -> Part {
     Part::Thinking {
         text: String::new(),
         signature: Some(data),
-    }
-}
-
-fn input(arguments: &str) -> String {
-    let arguments = arguments.trim();
-    if matches!(arguments, "" | "null") {
-        return "{}".to_owned();
-    }
-    let is_object = arguments.starts_with('{') && serde_json::from_str::<&RawValue>(arguments).is_ok();
-    match is_object {
-        true => arguments.to_owned(),
-        false => serde_json::json!({ "_unparsable": arguments }).to_string(),
     }
 }
 

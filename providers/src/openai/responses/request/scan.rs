@@ -104,6 +104,7 @@ impl<'a> Draft<'a> {
             store: self.store.unwrap_or(true),
             input: input.span,
             input_is_text: input.is_text,
+            foreign: input.foreign.into_iter().map(|run| with_comma(body, run)).collect(),
         };
         Ok(RequestFacts {
             model: Name::from(&*model.decode()),

@@ -167,6 +167,74 @@ fn for_its_own_format_only_the_model_changes_and_fallbacks_go() {
 }
 
 #[test]
+fn reasoning_that_another_maker_sealed_does_not_go_to_a_provider_of_this_format() {
+    let own_id = format!("rs_{}_3", "0123456789abcdef".repeat(2));
+    let theirs = r#"{"type":"reasoning","summary":[],"encrypted_content":"anthropic-messages:sig"}"#;
+    let unsealed = format!(r#"{{"type":"reasoning","id":"{own_id}","summary":[]}}"#);
+    let native = r#"{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"gAAA"}"#;
+    let user = r#"{"role":"user","content":"x"}"#;
+    for (items, left) in [
+        (vec![theirs, user], vec![user]),
+        (vec![user, theirs, &*unsealed], vec![user]),
+        (vec![user, &*unsealed, user, theirs], vec![user, user]),
+        (vec![theirs, theirs, native, user], vec![native, user]),
+        (vec![native, user], vec![native, user]),
+        (vec![theirs], vec![]),
+    ] {
+        let body = Bytes::from(format!(r#"{{"model":"m","input":[{}]}}"#, items.join(" , ")));
+        let out = for_model(Endpoint::Responses, &body, &scan(&body).expect("fine"), &target());
+        let out: Value = serde_json::from_slice(&out).unwrap_or_else(|error| panic!("{error}: {out:?}"));
+        let left: Vec<Value> = left
+            .iter()
+            .map(|item| serde_json::from_str(item).expect("JSON"))
+            .collect();
+        assert_eq!(out["input"], json!(left));
+    }
+}
+
+#[test]
+fn a_request_that_goes_on_stands_for_itself_when_it_is_expanded() {
+    let said = r#"{"type":"message","role":"user","content":"né\n"}"#;
+    for (body, own) in [
+        (
+            r#"{"model":"m", "previous_response_id":"r","input":"né\n","zeta":1e2 }"#,
+            Some(said),
+        ),
+        (
+            r#"{"previous_response_id":"r","zeta":1e2,"input":[ {"b":1,"a":2} ],"model":"m"}"#,
+            Some(r#"{"b":1,"a":2}"#),
+        ),
+        (r#"{"previous_response_id":"r","zeta":1e2,"model":"m"}"#, None),
+        (
+            r#"{"model":"m","input":null,"zeta":1e2,"previous_response_id":"r"}"#,
+            None,
+        ),
+        (
+            r#"{"model":"m","input":[],"zeta":1e2,"previous_response_id":"r"}"#,
+            None,
+        ),
+        (
+            r#"{"model":"m","input":"","zeta":1e2,"previous_response_id":"r"}"#,
+            None,
+        ),
+    ] {
+        let bytes = Bytes::from(body);
+        let facts = scan(&bytes).expect(body);
+        assert_eq!(own_items(&bytes, &facts), own.unwrap_or_default(), "{body}");
+        let out = expand(&bytes, &facts, &[r#"{"x":1},{"y":2}"#, r#"{"z":3}"#]);
+        let expected = [r#"{"x":1},{"y":2}"#, r#"{"z":3}"#]
+            .into_iter()
+            .chain(own)
+            .collect::<Vec<_>>()
+            .join(",");
+        let out = std::str::from_utf8(&out).expect("text");
+        assert!(out.contains(&format!("[{expected}]")), "{out}");
+        assert!(!out.contains("previous_response_id") && out.contains("1e2"), "{out}");
+        serde_json::from_str::<Value>(out).unwrap_or_else(|error| panic!("{error}: {out}"));
+    }
+}
+
+#[test]
 fn everything_is_read_into_its_place() {
     let body = json!({
         "model": "m", "instructions": "be brief", "stream": true, "max_output_tokens": 9, "temperature": 0.5,

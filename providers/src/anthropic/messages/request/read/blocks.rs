@@ -7,6 +7,7 @@ use understudy_messages::conversation::{
 };
 use understudy_messages::settings::Api;
 
+use super::super::super::arguments::from_input;
 use super::unread::Unread;
 use crate::json::members::{Members, list, string, wrong};
 use crate::request_error::RequestError;
@@ -107,7 +108,7 @@ fn call(block: &mut Members<'_>, parts: &mut Vec<Part>) -> Result<ToolCall, Requ
     Ok(ToolCall {
         id: block.required("id")?,
         name: block.required("name")?,
-        arguments: input.to_owned(),
+        arguments: from_input(input),
         seal,
     })
 }

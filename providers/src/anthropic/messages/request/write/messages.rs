@@ -16,6 +16,7 @@ use understudy_messages::conversation::{
 };
 use understudy_messages::settings::Api;
 
+use super::super::super::arguments::to_input;
 use super::{Dropped, unsupported};
 use crate::wire::Unsupported;
 
@@ -63,7 +64,7 @@ pub(super) enum Block<'a> {
     ToolUse {
         id: Cow<'a, str>,
         name: &'a str,
-        input: &'a RawValue,
+        input: Box<RawValue>,
     },
     ToolResult {
         tool_use_id: Cow<'a, str>,
@@ -188,7 +189,7 @@ fn blocks<'a>(parts: &'a [Part], dropped: &mut Dropped) -> Result<Vec<Block<'a>>
             }
             Part::Media(media) => blocks.push(medium(media, dropped)?),
             Part::Reasoning(thought) => blocks.extend(reasoning(thought)),
-            Part::ToolCall(call) => blocks.push(tool_use(call)?),
+            Part::ToolCall(call) => blocks.push(tool_use(call)),
             Part::ToolResult(result) => blocks.push(tool_result(result, dropped)?),
         }
     }
@@ -209,18 +210,12 @@ fn reasoning(thought: &Reasoning) -> Option<Block<'_>> {
     })
 }
 
-fn tool_use(call: &ToolCall) -> Result<Block<'_>, Unsupported> {
-    let arguments = match call.arguments.trim() {
-        "" | "null" => "{}",
-        arguments => arguments,
-    };
-    let input: Option<&RawValue> = serde_json::from_str(arguments).ok();
-    let input = input.filter(|input| input.get().starts_with('{'));
-    Ok(Block::ToolUse {
+fn tool_use(call: &ToolCall) -> Block<'_> {
+    Block::ToolUse {
         id: id(&call.id),
         name: &call.name,
-        input: input.ok_or_else(|| unsupported("a tool call whose arguments are no JSON object"))?,
-    })
+        input: to_input(&call.arguments),
+    }
 }
 
 fn tool_result<'a>(result: &'a ToolResult, dropped: &mut Dropped) -> Result<Block<'a>, Unsupported> {

@@ -3,9 +3,11 @@
 use std::ops::Range;
 
 use understudy_messages::request::{Demand, Demands, Messages, Role};
+use understudy_messages::settings::Api;
 
 use crate::json::{Cursor, JsonError, JsonStr, Kind};
 use crate::openai::chat::request::scan::once;
+use crate::openai::responses::seal;
 use crate::request_error::RequestError;
 
 const WRONG_TYPE: RequestError = RequestError::WrongType {
@@ -18,6 +20,8 @@ pub(super) struct Input {
     pub(super) messages: Messages,
     pub(super) span: Range<usize>,
     pub(super) is_text: bool,
+    /// Runs of items that only others than a Responses provider can read.
+    pub(super) foreign: Vec<Range<usize>>,
 }
 
 impl Input {
@@ -31,6 +35,7 @@ impl Input {
             },
             span: place..place,
             is_text: false,
+            foreign: Vec::new(),
         }
     }
 
@@ -38,16 +43,21 @@ impl Input {
     pub(super) fn read(cursor: &mut Cursor<'_>, demands: &mut Demands) -> Result<Self, RequestError> {
         let kind = cursor.kind()?;
         let start = cursor.position();
+        let mut foreign = Vec::new();
         let messages = match kind {
             Kind::String => Self::text(cursor, start)?,
-            Kind::Array => items(cursor, demands)?,
-            Kind::Null => return Ok(cursor.skip().map(|()| Self::absent(start))?),
+            Kind::Array => items(cursor, demands, &mut foreign)?,
+            Kind::Null => {
+                cursor.skip()?;
+                Messages::default()
+            }
             Kind::Object | Kind::Number | Kind::Bool => return Err(WRONG_TYPE),
         };
         Ok(Self {
             messages,
             span: start..cursor.position(),
             is_text: kind == Kind::String,
+            foreign,
         })
     }
 
@@ -67,13 +77,17 @@ impl Input {
     }
 }
 
-fn items(cursor: &mut Cursor<'_>, demands: &mut Demands) -> Result<Messages, RequestError> {
+fn items(
+    cursor: &mut Cursor<'_>,
+    demands: &mut Demands,
+    foreign: &mut Vec<Range<usize>>,
+) -> Result<Messages, RequestError> {
     let mut messages = Messages {
         first: cursor.position() + 1,
         end: cursor.position() + 1,
         ..Messages::default()
     };
-    let mut only_system = true;
+    let (mut only_system, mut after_foreign) = (true, false);
     cursor.array(|cursor| {
         if cursor.kind()? != Kind::Object {
             return Err(WRONG_TYPE);
@@ -81,6 +95,12 @@ fn items(cursor: &mut Cursor<'_>, demands: &mut Demands) -> Result<Messages, Req
         let start = cursor.position();
         let item = Item::read(cursor, demands)?;
         let end = cursor.position();
+        match foreign.last_mut().filter(|_| after_foreign && item.is_foreign) {
+            Some(run) => run.end = end,
+            None if item.is_foreign => foreign.push(start..end),
+            None => {}
+        }
+        after_foreign = item.is_foreign;
         if messages.count == 0 {
             (messages.first, messages.first_role) = (start, item.role);
         }
@@ -105,11 +125,13 @@ struct Item {
     role: Role,
     content: Option<Range<usize>>,
     text_bytes: usize,
+    is_foreign: bool,
 }
 
 impl Item {
     fn read(cursor: &mut Cursor<'_>, demands: &mut Demands) -> Result<Self, RequestError> {
         let (mut kind, mut role, mut content) = (None, None, None);
+        let (mut id, mut encrypted) = (None, None);
         let mut text_bytes = 0;
         cursor.object(|cursor, key| match &*key.decode() {
             "type" => once(&mut kind, cursor.text()?, "type"),
@@ -120,13 +142,21 @@ impl Item {
                 text_bytes += said(cursor, demands)?;
                 once(&mut content, start..cursor.position(), "content")
             }
+            "id" => once(&mut id, cursor.text()?, "id"),
+            "encrypted_content" => once(&mut encrypted, cursor.text()?, "encrypted_content"),
             "output" | "arguments" | "input" => {
                 text_bytes += said(cursor, demands)?;
                 Ok(())
             }
             _ => Ok(cursor.skip()?),
         })?;
-        let by_kind = match kind.flatten().map(JsonStr::decode).as_deref() {
+        let kind = kind.flatten().map(JsonStr::decode);
+        let is_foreign = kind.as_deref() == Some("reasoning")
+            && match encrypted.flatten().map(JsonStr::decode) {
+                Some(data) if !data.is_empty() => seal::read(&data).0 != Api::OpenaiResponses,
+                Some(_) | None => id.flatten().is_some_and(|id| seal::is_own_id(id.raw())),
+            };
+        let by_kind = match kind.as_deref() {
             // what has neither kind nor role is no more than an id
             None if role.is_none() => {
                 demands.insert(Demand::ProviderState);
@@ -148,6 +178,7 @@ impl Item {
             role: by_kind.or(role).unwrap_or_default(),
             content,
             text_bytes,
+            is_foreign,
         })
     }
 }
