@@ -44,7 +44,6 @@ mod tests {
             responses: None,
             demands: Demands::default(),
             messages: Messages::default(),
-            responses: None,
         }
     }
 
