@@ -208,7 +208,7 @@ async fn a_second_break_is_gone_on_with_too() {
     let scripts = [
         ("a/one", vec![breaks_after("one", &WHOLE[..20])]),
         ("b/two", vec![breaks_after("two", &WHOLE[..45])]),
-        ("c/three", vec![ends_after("three", &WHOLE[..])]),
+        ("c/three", vec![ends_after("three", WHOLE)]),
     ];
     let stage = play(&scripts, "").await;
     is_whole(&heard(&stage.ask(&question(true)).await), &["one", "two", "three"]);

@@ -321,9 +321,11 @@ impl Conductor {
     /// Nobody could answer: tells the client why, and when to come back.
     async fn surface(self, retry_after: Option<Duration>) -> Performance {
         let soonest = self.soonest().into_iter().chain(retry_after).min();
-        let failure = self
-            .unsupported()
-            .unwrap_or_else(|| conclude(&self.concluding(), soonest));
+        let failure = self.unsupported();
+        let failure = TurnFailure {
+            attempts: u32::try_from(self.attempts.len()).unwrap_or(u32::MAX),
+            ..failure.unwrap_or_else(|| conclude(&self.concluding(), soonest))
+        };
         let last = self.tried.iter().rev().find_map(Tried::failure);
         let last = self.broken.cause.as_ref().map(|(_, failure)| failure).or(last);
         let reason = failure

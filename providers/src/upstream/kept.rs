@@ -144,3 +144,117 @@ fn as_frame(raw: &Bytes) -> Option<Frame> {
     frames.push(raw.clone());
     frames.next_frame().ok()?.or_else(|| frames.finish())
 }
+
+#[cfg(test)]
+mod tests {
+    use understudy_messages::answer::Finish;
+
+    use super::*;
+
+    fn text(text: &str) -> Piece {
+        Piece::Text {
+            choice: 0,
+            text: text.to_owned(),
+        }
+    }
+
+    fn reasoning() -> Piece {
+        Piece::Reasoning {
+            choice: 0,
+            text: "hm".to_owned(),
+        }
+    }
+
+    fn frame(delta: &str) -> Bytes {
+        let frame = format!("data: {{\"choices\":[{{\"index\":0,\"delta\":{delta}}}]}}\n\n");
+        frame.into()
+    }
+
+    fn delivered(sent: Vec<ClientFrame>, text_too: bool, progress: Progress) -> Option<(String, Vec<Bytes>)> {
+        let mut kept = Kept::new(text_too);
+        for out in &sent {
+            kept.add(out);
+        }
+        kept.reach(progress);
+        kept.into_delivered(progress, Api::OpenaiChat)
+    }
+
+    #[test]
+    fn text_is_read_out_of_frames_and_pieces_alike() {
+        let frames = [
+            frame(r#"{"role":"assistant"}"#),
+            frame(r#"{"content":"On"}"#),
+            Bytes::from(": ping\n\n"),
+            frame(r#"{"content":"ce"}"#),
+        ];
+        let sent = frames.iter().cloned().map(ClientFrame::Data).collect();
+        let (said, kept) = delivered(sent, true, Progress::Content).expect("plain");
+        assert_eq!((&*said, &kept[..]), ("Once", &frames[..]));
+        let sent = vec![
+            ClientFrame::Pieces(vec![reasoning(), text("On")]),
+            ClientFrame::Pieces(vec![text("ce")]),
+        ];
+        assert_eq!(
+            delivered(sent, true, Progress::Content),
+            Some(("Once".to_owned(), Vec::new()))
+        );
+    }
+
+    #[test]
+    fn reasoning_alone_is_kept_whatever_may_be_done_with_text() {
+        let sent = || vec![ClientFrame::Pieces(vec![reasoning()])];
+        for text_too in [true, false] {
+            assert_eq!(
+                delivered(sent(), text_too, Progress::Reasoning),
+                Some(Default::default())
+            );
+        }
+        let sent = vec![ClientFrame::Pieces(vec![reasoning(), text("Once")])];
+        assert_eq!(delivered(sent, false, Progress::Content), None);
+    }
+
+    #[test]
+    fn what_is_more_than_text_cannot_be_gone_on_from() {
+        let refusal = Piece::Refusal {
+            choice: 0,
+            text: "no".to_owned(),
+        };
+        let finish = Piece::Finish {
+            choice: 0,
+            finish: Finish::Stop,
+            stop_sequence: None,
+        };
+        let other = Piece::Text {
+            choice: 1,
+            text: "second".to_owned(),
+        };
+        for piece in [refusal, finish, other] {
+            let sent = vec![ClientFrame::Pieces(vec![text("Once"), piece.clone()])];
+            assert_eq!(delivered(sent, true, Progress::Content), None, "{piece:?}");
+        }
+        for delta in [
+            r#"{"refusal":"no"}"#,
+            r#"{"audio":{"data":"AAAA"}}"#,
+            r#"{"tool_calls":[{"index":0,"id":"t","function":{"name":"look","arguments":""}}]}"#,
+        ] {
+            let sent = [frame(r#"{"content":"Once"}"#), frame(delta)];
+            let sent = sent.into_iter().map(ClientFrame::Data).collect();
+            assert_eq!(delivered(sent, true, Progress::Content), None, "{delta}");
+        }
+        let sent = vec![ClientFrame::Pieces(vec![text("Once")])];
+        assert_eq!(delivered(sent, true, Progress::ToolCall), None);
+    }
+
+    #[test]
+    fn more_than_the_bound_is_not_kept() {
+        let large = "x".repeat(MOST_TEXT / 2 + 1);
+        let sent = vec![
+            ClientFrame::Pieces(vec![text(&large)]),
+            ClientFrame::Pieces(vec![text(&large)]),
+        ];
+        assert_eq!(delivered(sent, true, Progress::Content), None);
+        let frame = Bytes::from(vec![b' '; MOST_FRAMES / 2 + 1]);
+        let sent = vec![ClientFrame::Data(frame.clone()), ClientFrame::Data(frame)];
+        assert_eq!(delivered(sent, true, Progress::Content), None);
+    }
+}

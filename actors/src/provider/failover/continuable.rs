@@ -43,7 +43,6 @@ mod tests {
             fallbacks_span: None,
             demands: Demands::default(),
             messages: Messages::default(),
-            responses: None,
         }
     }
 
