@@ -4,6 +4,8 @@
 import assert from "node:assert/strict";
 import { API, CLIENT_KEY, FORECAST, LINES, SCHEMA, STORY, load, raised, tell, turns, walksOnce } from "./stage.mjs";
 
+// it warns of each model that it does not know, and it knows none of these
+globalThis.AI_SDK_LOG_WARNINGS = false;
 const { APICallError, RetryError, generateText, jsonSchema, stepCountIs, streamText, tool } = await load("ai");
 const { createOpenAI } = await load("@ai-sdk/openai");
 const { createOpenAICompatible } = await load("@ai-sdk/openai-compatible");
