@@ -43,6 +43,7 @@ mod tests {
             fallbacks_span: None,
             demands: Demands::default(),
             messages: Messages::default(),
+            responses: None,
         }
     }
 
