@@ -40,23 +40,13 @@ pub(crate) fn check(recording: &Recording, seed: u64) -> Result<(), String> {
         (batches, Ending::Whole)
     };
     for client in CLIENTS {
-        if !carries(client, &batches) || !is_there(client) {
+        if !carries(client, &batches) {
             continue;
         }
         let carried = streamed(client, &batches, ending, seed).and_then(|()| whole(client, &batches.concat()));
         carried.map_err(|difference| format!("to {}: {difference}", client.api().as_label()))?;
     }
     Ok(())
-}
-
-/// Whether answers in this format are written yet.
-fn is_there(client: Endpoint) -> bool {
-    let text = Piece::Text {
-        choice: 0,
-        text: "a".to_owned(),
-    };
-    crate::missing(client.api()).is_none()
-        && style(client, true).is_ok_and(|style| !Writer::new(style).pieces(vec![text]).is_empty())
 }
 
 /// Only chat knows several choices.

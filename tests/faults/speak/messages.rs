@@ -48,7 +48,7 @@ pub(super) fn frames(said: &[String], filtered: bool) -> Frames {
             event(
                 "message_delta",
                 &json!({ "type": "message_delta", "usage": { "output_tokens": output },
-                "delta": { "stop_reason": "end_turn", "stop_sequence": null } }),
+                "delta": { "stop_reason": if filtered { "refusal" } else { "end_turn" }, "stop_sequence": null } }),
             ),
         ],
         closing: vec![event("message_stop", &json!({ "type": "message_stop" }))],
