@@ -22,10 +22,13 @@ use crate::{Client, Wrong, question};
 const TURN: Duration = Duration::from_secs(620);
 
 /// The app and its providers.
-struct Stage {
+pub struct Stage {
     gateway: Gateway,
     simulator: Simulator,
-    clock: Clock,
+    /// What time it is for both.
+    pub clock: Clock,
+    /// When the providers began to play.
+    pub began: Instant,
 }
 
 /// Plays a scenario for every client, with leads of every format.
@@ -48,15 +51,33 @@ pub async fn play(name: &str, scenario: &Scenario, wrong: &mut Wrong) {
 }
 
 impl Stage {
+    /// Every model does what the scenario says, call by call.
     async fn set(scenario: &Scenario, turns: &[Turn]) -> Self {
+        Self::set_with(scenario, turns, |_, calls| json!({ "calls": calls })).await
+    }
+
+    /// The lead does the first thing for as long as it is down, and the second from then on.
+    pub async fn set_recovering(scenario: &Scenario, turns: &[Turn], down: Duration) -> Self {
+        let for_ever = Duration::from_secs(86_400);
+        let script = |place, calls: Vec<Value>| match place {
+            0 => {
+                let phases = [down, for_ever].into_iter().zip(calls);
+                let phase =
+                    |(lasts, call): (Duration, Value)| json!({ "for_ms": lasts.as_secs() * 1000, "call": call });
+                json!({ "schedule": phases.map(phase).collect::<Vec<_>>() })
+            }
+            _ => json!({ "calls": calls }),
+        };
+        Self::set_with(scenario, turns, script).await
+    }
+
+    async fn set_with(scenario: &Scenario, turns: &[Turn], script: impl Fn(usize, Vec<Value>) -> Value) -> Self {
         let mut plan = Map::new();
         for turn in turns {
             for (place, target) in turn.targets().iter().enumerate() {
                 let calls = scenario.chain[place].iter();
-                let calls: Vec<Value> = calls
-                    .map(|act| call(act, turn.apis[place], turn.client.stream))
-                    .collect();
-                plan.insert(target.to_string(), json!({ "calls": calls }));
+                let calls = calls.map(|act| call(act, turn.apis[place], turn.client.stream));
+                plan.insert(target.to_string(), script(place, calls.collect()));
             }
         }
         plan.insert(
@@ -69,6 +90,7 @@ impl Stage {
             ..SimOptions::default()
         };
         let plan = serde_json::from_value(plan.into()).expect("a plan");
+        let began = clock.now();
         let simulator = Simulator::start(plan, options).await.expect("a simulator");
         let yaml = configuration(scenario, turns, |target| simulator.base_url_of(target));
         let app = AppOptions {
@@ -80,11 +102,12 @@ impl Stage {
             gateway,
             simulator,
             clock,
+            began,
         }
     }
 
     /// Asks, and moves the clock while the client waits.
-    async fn ask(&self, turn: &Turn, scenario: &Scenario) -> Heard {
+    pub async fn ask(&self, turn: &Turn, scenario: &Scenario) -> Heard {
         let step = Duration::from_millis(scenario.step_ms);
         let question = scenario.question(turn.client, &turn.alias());
         let began = self.clock.now();

@@ -14,12 +14,15 @@ use understudy_messages::turn::TurnRequest;
 use understudy_providers::wire;
 
 mod actors;
+mod flapping;
 mod heard;
 mod http;
+mod manners;
 mod played;
 mod pure;
 mod scenario;
 mod speak;
+mod table;
 mod turns;
 
 use heard::Heard;

@@ -188,6 +188,20 @@ impl Scenario {
         read.filter(|(name, _)| name.contains(&only)).collect()
     }
 
+    /// A chain of which nothing else is said.
+    pub fn of(chain: Vec<Vec<Act>>) -> Self {
+        Self {
+            fault: String::new(),
+            chain,
+            on_broken_stream: error(),
+            streaming: None,
+            whole: None,
+            asks: BTreeMap::new(),
+            speak: Speak::default(),
+            step_ms: hundred(),
+        }
+    }
+
     /// What a client asks.
     pub fn question(&self, client: Client, model: &str) -> Value {
         let mut question = crate::question(client, model);
