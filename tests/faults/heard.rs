@@ -4,12 +4,16 @@ use bytes::Bytes;
 use serde_json::Value;
 use understudy_messages::client::ClientFrame;
 use understudy_messages::request::Endpoint;
+use understudy_messages::settings::Api;
 use understudy_messages::terminal::TurnFailure;
 use understudy_messages::turn::TurnRequest;
-use understudy_providers::wire::{self, Style, Writer};
+use understudy_providers::sse::SseDecoder;
+use understudy_providers::wire::{self, Answer, Decoder, Style, Writer};
 use understudy_tests::protocol::{self, Ending};
 
-use crate::scenario::{Ends, Outcome, text};
+use crate::Client;
+use crate::scenario::{Ends, Outcome, Scenario, text};
+use crate::speak::{INPUT, WORDS};
 
 /// A response as its client has it.
 #[derive(Debug, Default)]
@@ -104,6 +108,42 @@ impl Heard {
             ));
         }
         Ok(())
+    }
+
+    /// Checks that a client that read a stream to its end is told the sum of all tokens that were reported to have gone into
+    /// what it read. Anthropic reports some at the beginning, all others nothing before the end.
+    pub fn check_usage(&self, scenario: &Scenario, apis: &[Api], client: Client) -> Result<(), String> {
+        let outcome = scenario.outcome(client.stream).expect("played only where it is told");
+        if outcome.ends != Ends::Whole || !client.stream {
+            return Ok(());
+        }
+        let mut expected = (0, 0);
+        let last = self.attempts.iter().rposition(|times| *times > 0).unwrap_or_default();
+        for (place, times) in self.attempts.iter().enumerate().take(last + 1) {
+            let act = scenario.act(place, usize::try_from(*times).expect("few").saturating_sub(1));
+            let said = act.says.map_or(0, |[from, to]| (to - from).div_ceil(WORDS)) as u64;
+            if place == last {
+                expected = (expected.0 + INPUT, expected.1 + said);
+            } else if said > 0 && scenario.on_broken_stream == "continue" && apis[place] == Api::AnthropicMessages {
+                expected = (expected.0 + INPUT, expected.1 + 1);
+            }
+        }
+        let mut frames = SseDecoder::default();
+        let mut decoder = Decoder::new(client.endpoint.api());
+        let mut answer = Answer::default();
+        frames.push(Bytes::copy_from_slice(&self.body));
+        while let Some(frame) = frames.next_frame().map_err(|error| error.to_string())? {
+            let mut pieces = Vec::new();
+            decoder.read(&frame, &mut pieces);
+            pieces.iter().for_each(|piece| answer.add(piece));
+        }
+        let told = answer.usage.map(|usage| (usage.input, usage.output));
+        if told == Some(expected) {
+            Ok(())
+        } else {
+            let body = String::from_utf8_lossy(&self.body);
+            Err(format!("tokens {told:?} instead of {expected:?} in {body}"))
+        }
     }
 
     fn refused(&self, client: Endpoint, expected: &Outcome) -> Result<(), String> {

@@ -65,7 +65,10 @@ pub fn question(client: Client, model: &str) -> Value {
         Endpoint::Messages => {
             json!({ "model": model, "stream": client.stream, "max_tokens": 999, "messages": messages })
         }
-        _ => json!({ "model": model, "stream": client.stream, "messages": messages }),
+        _ if client.stream => {
+            json!({ "model": model, "stream": true, "stream_options": { "include_usage": true }, "messages": messages })
+        }
+        _ => json!({ "model": model, "messages": messages }),
     }
 }
 

@@ -1,9 +1,11 @@
 //! Wherever a stream breaks and however the next model goes on, the client reads the whole text, and nothing twice.
 
+use std::collections::BTreeSet;
+
 use understudy_messages::settings::Api;
 
 use crate::heard::Heard;
-use crate::scenario::{Act, After, Ends, Outcome, Scenario};
+use crate::scenario::{Act, After, Ends, Outcome, Scenario, words};
 use crate::{Wrong, clients, pure};
 
 const WORDS: usize = 76;
@@ -29,6 +31,13 @@ fn the_text_is_whole_wherever_it_breaks_and_however_the_next_goes_on() {
     }
 }
 
+/// From where the last words before `read` are repeated: at least this many, and five different ones. With fewer it cannot
+/// be told from chance, and nothing is taken out.
+fn repeating(read: usize, count: usize) -> usize {
+    let different = |from: usize| words([from, read]).into_iter().collect::<BTreeSet<_>>().len();
+    (0..=read - count).rev().find(|from| different(*from) >= 5).unwrap_or(0)
+}
+
 /// Two to four models; each but the last breaks off, each but the first goes on exactly, repeats five to fifty words, or
 /// starts over.
 fn random_scenario(random: &mut fastrand::Rng) -> Scenario {
@@ -39,7 +48,7 @@ fn random_scenario(random: &mut fastrand::Rng) -> Scenario {
         let last = model + 1 == models;
         let from = match random.u8(..3) {
             0 => read,
-            1 if read > 5 => read - random.usize(5..=50).min(read),
+            1 if read > 5 => repeating(read, random.usize(5..=50).min(read)),
             _ => 0,
         };
         let to = if last {
