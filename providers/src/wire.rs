@@ -92,11 +92,13 @@ pub fn write(api: Api, conversation: &Conversation, target: &Target<'_>) -> Resu
 /// The client's own body for a provider that speaks its format: the model's name in it, what is ours out of it, the rest
 /// as it came. `facts` are those of `body`.
 pub fn for_model(endpoint: Endpoint, body: &Bytes, facts: &RequestFacts, target: &Target<'_>) -> Bytes {
-    if endpoint == Endpoint::Responses {
-        return openai::responses::request::for_model(body, facts, target.model);
+    let model = target.model;
+    match endpoint {
+        Endpoint::Chat => openai::chat::request::for_model(body, facts, model, target.ask_usage),
+        Endpoint::Responses => openai::responses::request::for_model(body, facts, model),
+        Endpoint::Messages | Endpoint::CountTokens => anthropic::messages::request::for_model(body, facts, model),
+        Endpoint::Embeddings => openai::chat::request::for_model(body, facts, model, false),
     }
-    let ask_usage = target.ask_usage && endpoint == Endpoint::Chat;
-    openai::chat::request::for_model(body, facts, target.model, ask_usage)
 }
 
 /// Reads an answer that came whole; with `pieces`, also what it says.

@@ -21,4 +21,5 @@ mod secrets;
 mod sessions;
 mod stage;
 mod surface;
+mod translation;
 mod usage;

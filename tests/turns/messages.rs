@@ -281,3 +281,63 @@ async fn get(stage: &Stage, path: &str) -> Value {
     let request = request.header("anthropic-version", "2023-06-01");
     read(request.send().await.expect("a response")).await.json()
 }
+
+/// The rest of `hello world`, from a provider of this kind.
+fn rest(anthropics: bool) -> Value {
+    if !anthropics {
+        return json!({ "answer": { "text": "world", "chunks": 2 } });
+    }
+    let world = HELLO.replace("hello", "world");
+    stream([START, BLOCK, &*world, CLOSE, DELTA, STOP], "close")
+}
+
+#[tokio::test]
+async fn a_text_that_breaks_off_goes_on_in_its_block_whoever_goes_on() {
+    for anthropics in [true, false] {
+        let hello = HELLO.replace("hello", "hello ");
+        let lead = stream([START, BLOCK, &*hello], "reset");
+        let plan = json!({ "a/m": { "calls": [lead] }, "b/m": { "calls": [rest(anthropics)] } });
+        let settings: &dyn Fn(&str) -> &'static str = match anthropics {
+            true => &|_| ANTHROPIC,
+            false => &|target| if target == "a/m" { ANTHROPIC } else { "" },
+        };
+        let stage = Stage::set_each(plan, settings).await;
+        let reply = ask(&stage, &asking(true)).await;
+        assert!(
+            reply.text().contains(": understudy continued by b/m\n\n"),
+            "{}",
+            reply.text()
+        );
+        let events = events(&reply);
+        assert_eq!(said(&events), "hello world");
+        let kinds: Vec<&str> = events.iter().filter_map(|event| event["type"].as_str()).collect();
+        let count = |kind: &str| kinds.iter().filter(|it| **it == kind).count();
+        assert_eq!(
+            (
+                count("message_start"),
+                count("content_block_start"),
+                count("content_block_stop")
+            ),
+            (1, 1, 1)
+        );
+        assert_eq!(kinds[kinds.len() - 2..], ["message_delta", "message_stop"]);
+    }
+}
+
+#[tokio::test]
+async fn thoughts_of_another_maker_never_reach_anthropic() {
+    let stage = anthropic(whole(
+        "{\"content\":[{\"type\":\"text\",\"text\":\"yes\"}],\"stop_reason\":\"end_turn\"}",
+    ))
+    .await;
+    let mut body = asking(false);
+    let thought = json!({ "type": "thinking", "thinking": "hm", "signature": "openai-responses:gAAA" });
+    let said = json!({ "role": "assistant", "content": [thought, { "type": "text", "text": "no" }] });
+    body["messages"] = json!([{ "role": "user", "content": "hi" }, said, { "role": "user", "content": "sure?" }]);
+    assert_eq!(ask(&stage, &body).await.status, 200);
+    let asked: Value = serde_json::from_slice(&stage.bodies(&lead())[0]).expect("JSON");
+    assert_eq!(
+        asked["messages"][1]["content"],
+        json!([{ "type": "text", "text": "no" }])
+    );
+}

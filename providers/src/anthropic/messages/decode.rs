@@ -177,11 +177,10 @@ impl Decoder {
         delta
     }
 
+    /// One that outgrows the bound is not said at all.
     fn sign(&mut self, more: &str) {
         match &mut self.held {
-            Some(Held::Signature(signature)) if signature.len() + more.len() <= MAX_SIGNATURE => {
-                signature.push_str(more);
-            }
+            Some(Held::Signature(signature)) if signature.len() <= MAX_SIGNATURE => signature.push_str(more),
             Some(Held::Signature(_)) => {}
             held => *held = Some(Held::Signature(more.to_owned())),
         }
@@ -210,6 +209,7 @@ impl Decoder {
     /// The block ends: what was held of it is said.
     fn close(&mut self, out: &mut Out<'_>) {
         match self.held.take() {
+            Some(Held::Signature(signature)) if signature.len() > MAX_SIGNATURE => {}
             Some(Held::Signature(signature)) => say(out, || sealed(false, signature)),
             Some(Held::Input { call, input }) => say(out, || arguments(call, input)),
             None => {}

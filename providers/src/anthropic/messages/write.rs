@@ -187,11 +187,11 @@ impl Writer {
         match piece {
             Piece::Text { choice: 0, text } | Piece::Refusal { choice: 0, text } => {
                 let index = self.block(OpenKind::Text, frames);
-                Event::delta(index, Delta::TextDelta { text: &text }).write(frames);
+                Event::delta(index, Delta::Text { text: &text }).write(frames);
             }
             Piece::Reasoning { choice: 0, text } => {
                 let index = self.block(OpenKind::Thinking, frames);
-                Event::delta(index, Delta::ThinkingDelta { thinking: &text }).write(frames);
+                Event::delta(index, Delta::Thinking { thinking: &text }).write(frames);
             }
             Piece::Sealed { choice: 0, seal } => self.sealed(&seal, frames),
             Piece::ToolCall {
@@ -208,7 +208,7 @@ impl Writer {
                 };
                 if let Some(block) = block.filter(|_| !arguments.is_empty()) {
                     let partial_json = &arguments;
-                    Event::delta(block, Delta::InputJsonDelta { partial_json }).write(frames);
+                    Event::delta(block, Delta::InputJson { partial_json }).write(frames);
                 }
             }
             Piece::Finish { choice: 0, .. } => self.close(frames),
@@ -226,7 +226,7 @@ impl Writer {
             self.begin(Block::RedactedThinking { data: &data }, OpenKind::Other, frames);
         } else {
             let index = self.block(OpenKind::Thinking, frames);
-            Event::delta(index, Delta::SignatureDelta { signature: &data }).write(frames);
+            Event::delta(index, Delta::Signature { signature: &data }).write(frames);
         }
         self.close(frames);
     }
