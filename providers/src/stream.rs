@@ -11,8 +11,10 @@ use crate::wire_error::WireError;
 #[cfg(test)]
 mod tests;
 
-/// How many bytes of preamble are held back: dozens of times what any provider sends before its first delta.
-const MAX_HELD: usize = 64 << 10;
+/// How many bytes of preamble are held back. Responses repeat instructions and tools twice before they say anything.
+const MAX_HELD: usize = 2 << 20;
+/// How many bytes may be held where comments are among them: of these nobody misses any.
+const MAX_HELD_COMMENTS: usize = 64 << 10;
 
 /// What a frame means to the course of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -235,7 +237,7 @@ impl StreamMachine {
         if self.summary.progress > Progress::Nothing {
             return Verdict::Forward;
         }
-        if self.held + len > MAX_HELD {
+        if self.held + len > MAX_HELD_COMMENTS {
             return Verdict::Drop;
         }
         self.held += len;

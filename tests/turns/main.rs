@@ -17,6 +17,7 @@ mod messages;
 mod old_clients;
 mod operations;
 mod pass_through;
+mod responses;
 mod secrets;
 mod sessions;
 mod stage;

@@ -46,19 +46,30 @@ pub fn of_body(body: &[u8]) -> Option<Kept> {
 
 #[derive(Deserialize)]
 struct Event<'a> {
+    #[serde(rename = "type")]
+    kind: Option<String>,
     #[serde(borrow)]
     response: &'a RawValue,
 }
 
 /// Of the frame that ends an answer; `None` for any other, which a search for its name tells apart.
 pub(super) fn of_frame(frame: &Bytes) -> Option<Kept> {
-    let ends = |name: &[u8]| memmem::find(frame, name).is_some();
-    if !ends(b"\"response.completed\"") && !ends(b"\"response.incomplete\"") {
+    let names: [&[u8]; 2] = [b"response.completed", b"response.incomplete"];
+    let ends = match frame.strip_prefix(b"event: ") {
+        Some(named) => names.iter().any(|name| named.starts_with(name)),
+        None => names.iter().any(|name| memmem::find(frame, name).is_some()),
+    };
+    if !ends {
         return None;
     }
     let mut decoder = SseDecoder::default();
     decoder.push(frame.clone());
     let data = decoder.next_frame().ok()??.data?;
     let event: Event<'_> = serde_json::from_slice(&data).ok()?;
-    of_body(event.response.get().as_bytes())
+    let is_end = matches!(
+        event.kind.as_deref(),
+        None | Some("response.completed" | "response.incomplete")
+    );
+    let kept = is_end.then(|| of_body(event.response.get().as_bytes()));
+    kept.flatten()
 }

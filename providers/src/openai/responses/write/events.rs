@@ -89,7 +89,7 @@ impl Events {
     /// The item is done, and so are its part and its arguments.
     pub(super) fn end_item(&mut self, place: usize, item: &mut Item, status: &'static str) {
         self.end_part(place, item);
-        item.done = true;
+        item.done = Some(status);
         if let Kind::Call { arguments, .. } = &item.kind {
             let kind = "response.function_call_arguments.done";
             self.push(kind, Some(place), Some(&item.id), None, ("arguments", arguments));

@@ -8,8 +8,8 @@ use serde_json::value::RawValue;
 pub(super) struct Item {
     pub(super) id: String,
     pub(super) kind: Kind,
-    /// Whether it has been told that it is done.
-    pub(super) done: bool,
+    /// How it was told to be, once it was told to be done.
+    pub(super) done: Option<&'static str>,
 }
 
 /// What it is.
@@ -118,7 +118,7 @@ impl Item {
 
     /// Whether text of this voice may go on in it.
     pub(super) fn takes(&self, voice: Voice) -> bool {
-        !self.done
+        self.done.is_none()
             && match self.kind {
                 Kind::Message { .. } => matches!(voice, Voice::Text | Voice::Refusal),
                 Kind::Reasoning { .. } => matches!(voice, Voice::Summary | Voice::Reasoning),

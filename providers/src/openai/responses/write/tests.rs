@@ -2,6 +2,8 @@ use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
+use understudy_messages::answer::{Finish, Usage};
+use understudy_messages::conversation::Seal;
 use understudy_messages::ids::{ModelRef, SessionKey, TurnId};
 use understudy_messages::request::Endpoint;
 use understudy_messages::settings::Api;
