@@ -156,6 +156,8 @@ pub enum Nuance {
     ContentFilter,
     /// A format failure because the conversation ends with the assistant: the model goes on from no text of its own.
     PrefillRefused,
+    /// A format failure of our own: the request cannot be put into the provider's words, and nothing was sent.
+    Untranslatable,
 }
 
 /// One failed attempt, as data: everything that the next step depends on.

@@ -69,11 +69,13 @@ pub enum Demand {
     ProviderState,
     /// A prompt that the provider keeps.
     ProviderPrompt,
+    /// An end at the client's own words.
+    Stop,
 }
 
 impl Demand {
     /// Every demand.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Choices,
         Self::Logprobs,
         Self::AudioOut,
@@ -88,6 +90,7 @@ impl Demand {
         Self::Background,
         Self::ProviderState,
         Self::ProviderPrompt,
+        Self::Stop,
     ];
 
     /// What is asked for, for whoever asked.
@@ -107,6 +110,7 @@ impl Demand {
             Self::Background => "an answer that is fetched later",
             Self::ProviderState => "a conversation that another provider keeps",
             Self::ProviderPrompt => "a prompt that another provider keeps",
+            Self::Stop => "stop sequences",
         }
     }
 }

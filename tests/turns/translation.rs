@@ -287,3 +287,30 @@ async fn who_makes_no_vectors_is_not_asked_for_any() {
         (400, &json!("unsupported_by_target"))
     );
 }
+
+#[tokio::test]
+async fn what_turns_out_not_to_be_expressible_moves_on_and_is_no_attempt() {
+    let mut body = question(false);
+    let call = json!({ "id": "1", "type": "function", "function": { "name": "f", "arguments": "[cut" } });
+    body["messages"] = json!([{ "role": "assistant", "tool_calls": [call] }, { "role": "user", "content": "hi" }]);
+    let stage = with_second(answer()).await;
+    let reply = stage.ask(&body).await;
+    assert_eq!(
+        (
+            reply.header("x-understudy-served-by"),
+            reply.header("x-understudy-attempts")
+        ),
+        ("b/m", "1")
+    );
+    stage.calls_are(&lead(), 0);
+    let alone = gemini(json!([answer()])).await;
+    let reply = alone.ask(&body).await;
+    let error = &reply.json()["error"];
+    assert_eq!((reply.status, &error["code"]), (400, &json!("unsupported_by_target")));
+    let words = "a tool call whose arguments are no JSON object cannot be expressed in the wire format gemini";
+    assert_eq!(error["message"], words);
+    let plan = json!({ "a/m": { "calls": [refusal(401, "invalid_api_key")] }, "b/m": { "calls": [answer()] } });
+    let stage = Stage::set_each(plan, &|name| if name == "b/m" { GEMINI } else { CHAT }).await;
+    let reply = stage.ask(&body).await;
+    assert_eq!((reply.status, &reply.json()["error"]["reason"]), (502, &json!("auth")));
+}

@@ -122,6 +122,7 @@ pub fn next_step(failure: &Failure, situation: &Situation<'_>) -> Step {
         Reason::Format => match (failure.nuance, situation.on_content_filter) {
             (Some(Nuance::ContentFilter), ContentFilter::Next) => onward,
             (Some(Nuance::ContentFilter), ContentFilter::Surface) => SURFACE,
+            (Some(Nuance::Untranslatable), _) => onward,
             (Some(Nuance::PrefillRefused), _) if situation.prefilled => Step::RetrySame { after: Duration::ZERO },
             // the client's own request is well: somebody has answered it
             (Some(_) | None, _) if situation.going_on => onward,

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use reqwest::{Method, Request, Url};
 use secrecy::ExposeSecret;
-use understudy_messages::failure::{Cut, Failure, ProviderWords, Reason};
+use understudy_messages::failure::{Cut, ErrorCode, Failure, Nuance, ProviderWords, Reason};
 use understudy_messages::provider::AttemptError;
 use understudy_messages::request::Endpoint;
 use understudy_messages::settings::{Api, ProviderSettings};
@@ -170,6 +170,8 @@ impl Exchange<'_> {
 /// The request cannot be put into the provider's words; ours for it may go to the client.
 fn unfit(why: &str) -> AttemptError {
     let mut failure = Failure::observed(Reason::Format, Cut::Refused);
+    failure.nuance = Some(Nuance::Untranslatable);
+    failure.code = ErrorCode::new("unsupported_by_target");
     failure.words = Some(ProviderWords::new(why));
     failed(failure)
 }

@@ -36,7 +36,9 @@ pub fn obstacle(endpoint: Endpoint, facts: &RequestFacts, api: Api) -> Option<Ob
     match endpoint {
         Endpoint::Embeddings | Endpoint::CountTokens => Some(Obstacle::Endpoint(endpoint)),
         Endpoint::Chat | Endpoint::Responses | Endpoint::Messages => {
-            let missing = facts.demands.iter().find(|demand| !gives(endpoint, api, *demand));
+            let stop = facts.has_stop.then_some(Demand::Stop);
+            let mut demands = facts.demands.iter().chain(stop);
+            let missing = demands.find(|demand| !gives(endpoint, api, *demand));
             missing.map(Obstacle::Demand)
         }
     }
@@ -56,6 +58,10 @@ fn gives(endpoint: Endpoint, api: Api, demand: Demand) -> bool {
         Demand::JsonObject => match api {
             Api::OpenaiChat | Api::OpenaiResponses | Api::Gemini => true,
             Api::AnthropicMessages => false,
+        },
+        Demand::Stop => match api {
+            Api::OpenaiChat | Api::AnthropicMessages | Api::Gemini => true,
+            Api::OpenaiResponses => false,
         },
         Demand::Document | Demand::MediaUrl | Demand::JsonSchema => match api {
             Api::OpenaiChat | Api::OpenaiResponses | Api::AnthropicMessages | Api::Gemini => true,

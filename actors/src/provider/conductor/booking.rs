@@ -3,7 +3,7 @@
 use understudy_messages::answer::{Progress, Usage};
 use understudy_messages::clock::Instant;
 use understudy_messages::events::{CandidateSkipped, Event, FailoverDecided, ProbeResult};
-use understudy_messages::failure::{Cut, Failure, Reason};
+use understudy_messages::failure::{Cut, Failure, Nuance, Reason};
 use understudy_messages::ids::ModelRef;
 use understudy_messages::provider::{Answered, AttemptError};
 use understudy_messages::turn::{AttemptOutcome, AttemptRecord, Candidate};
@@ -21,8 +21,10 @@ impl Conductor {
         let (now, probe) = (self.context.clock.now(), ticket.is_probe());
         let settled = match result {
             Ok(_) => ticket.succeeded(now),
-            Err(AttemptError::Failed { failure, .. }) => ticket.failed(failure, now),
-            Err(AttemptError::Cancelled) => {
+            Err(AttemptError::Failed { failure, .. }) if failure.nuance != Some(Nuance::Untranslatable) => {
+                ticket.failed(failure, now)
+            }
+            Err(AttemptError::Failed { .. } | AttemptError::Cancelled) => {
                 drop(ticket);
                 Settled::default()
             }
@@ -56,8 +58,12 @@ impl Conductor {
         });
     }
 
-    /// Books one upstream call.
+    /// Books one upstream call; a request that never left is none.
     pub(super) fn book(&mut self, model: &ModelRef, sent: Instant, result: &AttemptResult) {
+        if matches!(result, Err(AttemptError::Failed { failure, .. }) if failure.nuance == Some(Nuance::Untranslatable))
+        {
+            return;
+        }
         let duration = self.context.clock.now().duration_since(sent);
         self.upstream += duration;
         let (outcome, malformed) = match result {

@@ -63,6 +63,12 @@ impl Tried {
             TriedOutcome::Rested(_) => None,
         }
     }
+
+    /// Whether nothing was sent, because the request could not be put into the provider's words.
+    fn is_unasked(&self) -> bool {
+        self.failure()
+            .is_some_and(|failure| failure.nuance == Some(Nuance::Untranslatable))
+    }
 }
 
 impl Tried {
@@ -177,7 +183,15 @@ impl Conductor {
                 outcome: Outcome::Failed(filter),
             }])
         });
-        refusal.unwrap_or_else(|| self.tried.iter().map(Tried::concluding).collect())
+        refusal.unwrap_or_else(|| self.causes().map(Tried::concluding).collect())
+    }
+
+    /// Those who tell why there is no answer: whoever was not asked for want of words, only where nobody else was.
+    fn causes(&self) -> impl Iterator<Item = &Tried> {
+        let only_unasked = self.tried.iter().all(Tried::is_unasked);
+        self.tried
+            .iter()
+            .filter(move |tried| only_unasked || !tried.is_unasked())
     }
 
     /// What the client is told where nobody could be asked because of what the request asks for.

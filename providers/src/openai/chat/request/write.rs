@@ -179,8 +179,8 @@ fn effort(wish: &ReasoningWish) -> Option<&str> {
     let of_budget = |budget| match budget {
         0 => "none",
         1..=2_048 => "low",
-        2_049..=16_384 => "medium",
-        16_385.. => "high",
+        2_049..=8_192 => "medium",
+        8_193.. => "high",
     };
     wish.effort.as_deref().or(wish.budget.map(of_budget))
 }
