@@ -5,9 +5,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use understudy_messages::settings::BrokenStream;
+use understudy_tests::house::{Asked, Frames, House};
 
 use crate::heard::Heard;
-use crate::house::{Asked, Frames, House};
+
 use crate::played::{Setting, play};
 use crate::scenario::Scenario;
 use crate::speak::speak;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value, json};
 use understudy::AppOptions;
+use understudy::scrape::Scrape;
 use understudy_messages::clock::{Clock, Instant};
 use understudy_messages::ids::ModelRef;
 use understudy_messages::request::Endpoint;
@@ -31,11 +32,16 @@ struct Stage {
 pub async fn play(name: &str, scenario: &Scenario, wrong: &mut Wrong) {
     let turns = turns::some(scenario);
     let stage = Stage::set(scenario, &turns).await;
+    let mut asked = Vec::new();
     for turn in &turns {
         let heard = stage.ask(turn, scenario).await;
         wrong.add(name, scenario, &turn.apis, turn.client, &heard);
         stage.answers_the_next(turn.client).await;
-        let booked = stage.booked(turn, scenario, &heard).await;
+        asked.push(heard.attempts);
+    }
+    let scrape = stage.gateway.scrape().await;
+    for (turn, attempts) in turns.iter().zip(&asked) {
+        let booked = booked(&scrape, turn, scenario, attempts);
         wrong.note(name, &turn.apis, turn.client, booked);
     }
     stage.simulator.stop().await;
@@ -89,41 +95,6 @@ impl Stage {
         heard
     }
 
-    /// Checks that every attempt is booked to who made it, and the tokens of a whole answer to who gave its end.
-    async fn booked(&self, turn: &Turn, scenario: &Scenario, heard: &Heard) -> Result<(), String> {
-        let outcome = scenario.outcome(turn.client.stream).expect("played");
-        let scrape = self.gateway.scrape().await;
-        for (target, times) in turn.targets().iter().zip(&heard.attempts) {
-            let provider = ("provider", &*target.provider);
-            let booked = scrape.count("understudy_model_attempts_total", &[provider]);
-            if booked != *times {
-                return Err(format!("{booked} attempts at {target} are booked, not {times}"));
-            }
-        }
-        if outcome.ends != Ends::Whole {
-            return Ok(());
-        }
-        let (place, times) = heard
-            .attempts
-            .iter()
-            .enumerate()
-            .rfind(|(_, times)| **times > 0)
-            .expect("somebody");
-        let target = &turn.targets()[place];
-        let said = scenario.act(place, usize::try_from(*times).expect("few") - 1).says;
-        let said = said.map_or(0, |[from, to]| (to - from).div_ceil(WORDS)) as u64;
-        for (kind, tokens) in [("input", INPUT), ("output", said)] {
-            let labels = [("provider", &*target.provider), ("kind", kind)];
-            let booked = scrape.count("understudy_tokens_total", &labels);
-            if booked != tokens && outcome.tokens {
-                return Err(format!(
-                    "{booked} tokens of {kind} are booked to {target}, not {tokens}"
-                ));
-            }
-        }
-        Ok(())
-    }
-
     async fn post(&self, endpoint: Endpoint, question: &Value) -> Heard {
         let path = match endpoint {
             Endpoint::Responses => "/v1/responses",
@@ -173,6 +144,36 @@ impl Stage {
         let body = String::from_utf8_lossy(&heard.body);
         assert_eq!(heard.status, 200, "the next request: {body}");
     }
+}
+
+/// Whether every attempt is booked to who made it, and the tokens of a whole answer to who gave its end.
+fn booked(scrape: &Scrape, turn: &Turn, scenario: &Scenario, attempts: &[u64]) -> Result<(), String> {
+    let outcome = scenario.outcome(turn.client.stream).expect("played");
+    for (target, times) in turn.targets().iter().zip(attempts) {
+        let provider = ("provider", &*target.provider);
+        let booked = scrape.count("understudy_model_attempts_total", &[provider]);
+        if booked != *times {
+            return Err(format!("{booked} attempts at {target} are booked, not {times}"));
+        }
+    }
+    if outcome.ends != Ends::Whole {
+        return Ok(());
+    }
+    let last = attempts.iter().enumerate().rfind(|(_, times)| **times > 0);
+    let (place, times) = last.expect("somebody was asked");
+    let target = &turn.targets()[place];
+    let said = scenario.act(place, usize::try_from(*times).expect("few") - 1).says;
+    let said = said.map_or(0, |[from, to]| (to - from).div_ceil(WORDS)) as u64;
+    for (kind, tokens) in [("input", INPUT), ("output", said)] {
+        let labels = [("provider", &*target.provider), ("kind", kind)];
+        let booked = scrape.count("understudy_tokens_total", &labels);
+        if booked != tokens {
+            return Err(format!(
+                "{booked} tokens of {kind} are booked to {target}, not {tokens}"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// An act as the simulator plays it.

@@ -15,8 +15,6 @@ use understudy_providers::wire;
 
 mod actors;
 mod heard;
-#[path = "../turns/house.rs"]
-mod house;
 mod http;
 mod played;
 mod pure;
@@ -42,76 +40,8 @@ pub struct Client {
 /// Every kind of client.
 pub fn clients() -> Vec<Client> {
     let all = [Endpoint::Chat, Endpoint::Responses, Endpoint::Messages];
-    let ready = all
-        .into_iter()
-        .filter(|endpoint| ready(endpoint.api()) && writes(*endpoint));
-    ready
-        .flat_map(|endpoint| [true, false].map(|stream| Client { endpoint, stream }))
-        .collect()
-}
-
-/// Whether answers in a client's format are written.
-fn writes(endpoint: Endpoint) -> bool {
-    let client = Client { endpoint, stream: true };
-    let body = Bytes::from(question(client, "m").to_string());
-    let request = TurnRequest {
-        id: TurnId::new(),
-        request_id: "r".into(),
-        session: SessionKey::Ephemeral,
-        agent: None,
-        endpoint,
-        facts: wire::scan(endpoint, &body).expect("a good body"),
-        body,
-        headers: Vec::new(),
-    };
-    let style = wire::Style {
-        request: Arc::new(request),
-        served_by: model(0),
-        created: 1,
-    };
-    let text = understudy_messages::answer::Piece::Text {
-        choice: 0,
-        text: "a".into(),
-    };
-    !wire::Writer::new(style).pieces(vec![text]).is_empty()
-}
-
-/// Every wire format of providers.
-pub fn apis() -> Vec<Api> {
-    Api::ALL.into_iter().filter(|api| ready(*api)).collect()
-}
-
-/// Whether a wire format is there.
-fn ready(api: Api) -> bool {
-    let said = speak::speak(
-        &scenario::Act {
-            says: Some([0, 9]),
-            ..Default::default()
-        },
-        api,
-        true,
-    );
-    let mut sse = understudy_providers::sse::SseDecoder::default();
-    let mut decoder = wire::Decoder::new(api);
-    let mut pieces = Vec::new();
-    for (_, part) in said.parts {
-        sse.push(part.into());
-        while let Ok(Some(frame)) = sse.next_frame() {
-            decoder.read(&frame, &mut pieces);
-        }
-    }
-    let endpoint = match api {
-        Api::OpenaiChat => return true,
-        Api::OpenaiResponses => Endpoint::Responses,
-        Api::AnthropicMessages => Endpoint::Messages,
-        Api::Gemini => return !pieces.is_empty(),
-    };
-    !pieces.is_empty()
-        && wire::scan(
-            endpoint,
-            &question(Client { endpoint, stream: true }, "m").to_string().into(),
-        )
-        .is_ok()
+    let both = |endpoint| [true, false].map(|stream| Client { endpoint, stream });
+    all.into_iter().flat_map(both).collect()
 }
 
 /// The model at a place of the chain.

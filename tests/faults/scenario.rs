@@ -55,6 +55,8 @@ pub enum Speak {
     Same,
     /// All who follow the lead speak a format in which an assistant message may stand last.
     Prefill,
+    /// The lead speaks one in which only the last word tells why the answer ended.
+    LateFinish,
     /// Any in which the reason why an answer ended comes before its last word.
     EarlyFinish,
 }
@@ -68,6 +70,9 @@ pub struct Act {
     /// What it does after these words.
     #[serde(default)]
     pub then: After,
+    /// Whether it begins to call a tool after these words.
+    #[serde(default)]
+    pub calls: bool,
     /// Whether a frame among them is broken.
     #[serde(default)]
     pub malformed: bool,
@@ -99,6 +104,8 @@ pub enum After {
     Hang,
     /// An error.
     Error,
+    /// The proper end, but a filter brought it about.
+    Filter,
 }
 
 /// How a provider refuses.
@@ -150,9 +157,6 @@ pub struct Outcome {
     pub served_by: Option<usize>,
     /// How often each candidate is asked.
     pub attempts: Vec<u64>,
-    /// Whether the tokens are reported.
-    #[serde(default = "yes")]
-    pub tokens: bool,
 }
 
 /// How an answer ends.
@@ -200,6 +204,7 @@ impl Scenario {
             Speak::Anything => true,
             Speak::Same => chain.iter().all(|api| *api == client.endpoint.api()),
             Speak::Prefill => chain.iter().skip(1).all(|api| *api == Api::AnthropicMessages),
+            Speak::LateFinish => chain[0] == Api::OpenaiResponses,
             Speak::EarlyFinish => chain[0] != Api::OpenaiResponses,
         };
         self.outcome(client.stream).is_some() && asked && speaks
@@ -244,10 +249,6 @@ pub fn label(endpoint: Endpoint) -> &'static str {
 
 fn error() -> String {
     "error".to_owned()
-}
-
-const fn yes() -> bool {
-    true
 }
 
 const fn ok() -> u16 {

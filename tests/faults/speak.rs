@@ -44,6 +44,8 @@ struct Frames {
     finish: Vec<String>,
     /// The word that nothing more comes.
     closing: Vec<String>,
+    /// The beginning of a tool call.
+    call: Vec<String>,
     /// An error in the place of all that.
     error: String,
     /// Something that cannot be read.
@@ -78,11 +80,12 @@ pub fn speak(act: &Act, api: Api, stream: bool) -> Spoken {
 
 fn streamed(act: &Act, api: Api, said: &[String]) -> Spoken {
     let whole = !matches!(act.then, After::Close | After::Reset | After::Hang | After::Error);
+    let filtered = act.then == After::Filter;
     let frames = match api {
-        Api::OpenaiChat => chat::frames(said),
-        Api::OpenaiResponses => responses::frames(said),
-        Api::AnthropicMessages => messages::frames(said),
-        Api::Gemini => gemini::frames(said),
+        Api::OpenaiChat => chat::frames(said, filtered),
+        Api::OpenaiResponses => responses::frames(said, filtered),
+        Api::AnthropicMessages => messages::frames(said, filtered),
+        Api::Gemini => gemini::frames(said, filtered),
     };
     let mut parts: Vec<(u64, String)> = frames.before.into_iter().map(|frame| (0, frame)).collect();
     let first = parts.len();
@@ -93,10 +96,13 @@ fn streamed(act: &Act, api: Api, said: &[String]) -> Spoken {
     if act.malformed {
         parts.insert(first + 1, (0, frames.malformed));
     }
+    if act.calls {
+        parts.extend(frames.call.into_iter().map(|frame| (0, frame)));
+    }
     if whole {
         parts.extend(frames.finish.into_iter().map(|frame| (0, frame)));
     }
-    if act.then == After::End {
+    if matches!(act.then, After::End | After::Filter) {
         parts.extend(frames.closing.into_iter().map(|frame| (0, frame)));
     }
     if act.then == After::Error {
@@ -120,7 +126,7 @@ fn whole(act: &Act, api: Api, said: &[String]) -> Spoken {
     }
     .to_string();
     match act.then {
-        After::End | After::NoClosingWord => {}
+        After::End | After::NoClosingWord | After::Filter => {}
         After::Error => body = error(Refusal::Overloaded, api).1.to_string(),
         After::Close | After::Reset | After::Hang => body.truncate(body.len() / 2),
     }
@@ -134,7 +140,7 @@ fn whole(act: &Act, api: Api, said: &[String]) -> Spoken {
 
 fn then(after: After) -> Then {
     match after {
-        After::End | After::NoClosingWord | After::Close | After::Error => Then::Close,
+        After::End | After::NoClosingWord | After::Close | After::Error | After::Filter => Then::Close,
         After::Reset => Then::Reset,
         After::Hang => Then::Hang,
     }
@@ -173,7 +179,8 @@ fn error(refusal: Refusal, api: Api) -> (u16, Value) {
         Refusal::Prefill => {
             "This model does not support assistant message prefill. The conversation must end with a user message."
         }
-        Refusal::RateLimit | Refusal::ServerError | Refusal::Overloaded => "simulated",
+        Refusal::Overloaded => "The model is overloaded. Please try again later.",
+        Refusal::RateLimit | Refusal::ServerError => "simulated",
     };
     match api {
         Api::OpenaiChat | Api::OpenaiResponses => (

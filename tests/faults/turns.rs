@@ -7,7 +7,7 @@ use understudy_messages::ids::ModelRef;
 use understudy_messages::settings::Api;
 
 use crate::scenario::Scenario;
-use crate::{Client, NAMES, apis, clients};
+use crate::{Client, NAMES, clients};
 
 /// One turn that is to be played.
 #[derive(Clone, Debug)]
@@ -23,8 +23,8 @@ pub struct Turn {
 pub fn all(scenario: &Scenario) -> Vec<Turn> {
     let mut turns = Vec::new();
     for client in clients() {
-        for lead in apis() {
-            for second in apis() {
+        for lead in Api::ALL {
+            for second in Api::ALL {
                 let apis: Vec<Api> = [lead, second].into_iter().cycle().take(scenario.chain.len()).collect();
                 if scenario.is_for(client, &apis) {
                     let number = turns.len();
@@ -41,7 +41,7 @@ pub fn some(scenario: &Scenario) -> Vec<Turn> {
     let all = all(scenario);
     let mut some: Vec<Turn> = Vec::new();
     for (at, client) in clients().into_iter().enumerate() {
-        for lead in apis() {
+        for lead in Api::ALL {
             let led = |turn: &&Turn| turn.client == client && turn.apis[0] == lead;
             let led: Vec<&Turn> = all.iter().filter(led).collect();
             some.extend(led.get(at % led.len().max(1)).map(|turn| (*turn).clone()));

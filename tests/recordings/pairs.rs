@@ -40,23 +40,13 @@ pub(crate) fn check(recording: &Recording, seed: u64) -> Result<(), String> {
         (batches, Ending::Whole)
     };
     for client in CLIENTS {
-        if !carries(client, &batches) || !is_there(client) {
+        if !carries(client, &batches) {
             continue;
         }
         let carried = streamed(client, &batches, ending, seed).and_then(|()| whole(client, &batches.concat()));
         carried.map_err(|difference| format!("to {}: {difference}", client.api().as_label()))?;
     }
     Ok(())
-}
-
-/// Whether answers in this format are written yet.
-fn is_there(client: Endpoint) -> bool {
-    let text = Piece::Text {
-        choice: 0,
-        text: "a".to_owned(),
-    };
-    crate::missing(client.api()).is_none()
-        && style(client, true).is_ok_and(|style| !Writer::new(style).pieces(vec![text]).is_empty())
 }
 
 /// Only chat knows several choices.
@@ -98,78 +88,13 @@ fn whole(client: Endpoint, pieces: &[Piece]) -> Result<(), String> {
     let mut writer = Writer::new(style(client, false)?);
     let body = writer.whole(pieces.to_vec());
     let (_, read) = read_whole(client.api(), &body).map_err(|error| format!("in one: {error}"))?;
-    let objects = |piece: &Piece| match piece.clone() {
-        Piece::ToolCall {
-            choice,
-            index,
-            id,
-            name,
-            arguments,
-            seal,
-        } => {
-            let arguments = if client == Endpoint::Messages {
-                object(arguments)
-            } else {
-                arguments
-            };
-            Piece::ToolCall {
-                choice,
-                index,
-                id,
-                name,
-                arguments,
-                seal,
-            }
-        }
-        piece => piece,
-    };
-    let pieces: Vec<Piece> = joined(pieces).iter().map(objects).collect();
-    same(client, &pieces, &read).map_err(|difference| format!("in one: {difference}"))
+    same(client, pieces, &read).map_err(|difference| format!("in one: {difference}"))
 }
 
 fn says_nothing(batches: &[Vec<Piece>]) -> bool {
     let mut answer = Answer::default();
     batches.iter().flatten().for_each(|piece| answer.add(piece));
     answer.is_empty()
-}
-
-/// The pieces with all arguments of a call in one.
-fn joined(pieces: &[Piece]) -> Vec<Piece> {
-    let mut joined: Vec<Piece> = Vec::new();
-    for piece in pieces {
-        let begun = joined.iter_mut().find_map(|known| match (known, piece) {
-            (
-                Piece::ToolCall {
-                    choice,
-                    index,
-                    arguments,
-                    ..
-                },
-                Piece::ToolCall {
-                    choice: of,
-                    index: at,
-                    arguments: more,
-                    seal: None,
-                    ..
-                },
-            ) if (*choice, *index) == (*of, *at) => Some((arguments, more)),
-            _ => None,
-        });
-        match begun {
-            Some((arguments, more)) => arguments.push_str(more),
-            None => joined.push(piece.clone()),
-        }
-    }
-    joined
-}
-
-/// Anthropic's whole answers have room for objects only: what is none stands in one, by name.
-fn object(arguments: String) -> String {
-    match serde_json::from_str::<serde_json::Value>(&arguments) {
-        Ok(value) if value.is_object() => arguments,
-        _ if arguments.is_empty() || arguments == "null" => arguments,
-        _ => json!({ "_unparsable": arguments }).to_string(),
-    }
 }
 
 /// What is written with, for a request of this kind.

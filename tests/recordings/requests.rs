@@ -8,18 +8,10 @@ use understudy_messages::conversation::{
     Conversation, Media, MediaSource, OutputFormat, Part, Speaker, Tool, ToolChoice,
 };
 use understudy_messages::settings::Api;
-use understudy_providers::wire::{self, RequestError, Style, Target};
+use understudy_providers::wire::{self, RequestError, Target};
 
 use crate::answers::endpoint;
-use crate::pairs::style;
 use crate::recording::Recording;
-
-const TARGETS: [Api; 4] = [
-    Api::OpenaiChat,
-    Api::OpenaiResponses,
-    Api::AnthropicMessages,
-    Api::Gemini,
-];
 
 /// Carries one recorded request over into every format; the difference if there is one.
 pub(crate) fn check(recording: &Recording) -> Result<(), String> {
@@ -27,9 +19,6 @@ pub(crate) fn check(recording: &Recording) -> Result<(), String> {
         return Ok(());
     }
     let client = endpoint(recording.api);
-    if !is_there(recording.api) {
-        return Ok(());
-    }
     let body = Bytes::from(recording.request.body.to_string());
     let facts = wire::scan(client, &body).map_err(|error| format!("scan: {error}"))?;
     let said = match wire::read(client, &body) {
@@ -37,17 +26,11 @@ pub(crate) fn check(recording: &Recording) -> Result<(), String> {
         Err(RequestError::Untranslatable { .. }) => return Ok(()),
         Err(error) => return Err(format!("read: {error}")),
     };
-    for api in TARGETS.into_iter().filter(|api| is_there(*api)) {
+    for api in Api::ALL {
         let carried = carry(&said, api, wire::obstacle(client, &facts, api).is_some());
         carried.map_err(|difference| format!("to {}: {difference}", api.as_label()))?;
     }
     Ok(())
-}
-
-/// Whether requests in this format are read yet.
-fn is_there(api: Api) -> bool {
-    let read = |style: Style| wire::read(endpoint(api), &style.request.body);
-    crate::missing(api).is_none() && style(endpoint(api), true).is_ok_and(|style| read(style).is_ok())
 }
 
 fn carry(said: &Conversation, api: Api, obstacle: bool) -> Result<(), String> {

@@ -12,7 +12,6 @@ mod engine;
 mod exhaustion;
 mod failover;
 mod headers;
-mod house;
 mod messages;
 mod old_clients;
 mod operations;
@@ -24,3 +23,5 @@ mod stage;
 mod surface;
 mod translation;
 mod usage;
+
+use understudy_tests::house;

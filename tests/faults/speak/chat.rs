@@ -6,7 +6,7 @@ use super::{Frames, INPUT, data, error};
 use crate::scenario::Refusal;
 use understudy_messages::settings::Api;
 
-pub(super) fn frames(said: &[String]) -> Frames {
+pub(super) fn frames(said: &[String], filtered: bool) -> Frames {
     let chunk = |delta: Value, finish: Value| {
         data(
             &json!({ "id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m",
@@ -17,8 +17,13 @@ pub(super) fn frames(said: &[String]) -> Frames {
     Frames {
         before: vec![chunk(json!({ "role": "assistant", "content": "" }), Value::Null)],
         text: text.collect(),
+        call: vec![chunk(
+            json!({ "tool_calls": [{ "index": 0, "id": "t1", "type": "function",
+                "function": { "name": "look", "arguments": "{\"at" } }] }),
+            Value::Null,
+        )],
         finish: vec![
-            chunk(json!({}), json!("stop")),
+            chunk(json!({}), json!(if filtered { "content_filter" } else { "stop" })),
             data(
                 &json!({ "id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m",
                 "choices": [], "usage": usage(said.len() as u64) }),

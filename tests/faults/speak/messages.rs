@@ -6,7 +6,7 @@ use understudy_messages::settings::Api;
 use super::{Frames, INPUT, error, event};
 use crate::scenario::Refusal;
 
-pub(super) fn frames(said: &[String]) -> Frames {
+pub(super) fn frames(said: &[String], filtered: bool) -> Frames {
     let message = json!({ "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": [],
         "stop_reason": null, "stop_sequence": null, "usage": { "input_tokens": INPUT, "output_tokens": 1 } });
     let block = json!({ "type": "content_block_start", "index": 0, "content_block": { "type": "text", "text": "" } });
@@ -24,6 +24,22 @@ pub(super) fn frames(said: &[String]) -> Frames {
             event("content_block_start", &block),
         ],
         text: text.collect(),
+        call: vec![
+            event(
+                "content_block_stop",
+                &json!({ "type": "content_block_stop", "index": 0 }),
+            ),
+            event(
+                "content_block_start",
+                &json!({ "type": "content_block_start", "index": 1,
+                "content_block": { "type": "tool_use", "id": "t1", "name": "look", "input": {} } }),
+            ),
+            event(
+                "content_block_delta",
+                &json!({ "type": "content_block_delta", "index": 1,
+                "delta": { "type": "input_json_delta", "partial_json": "{\"at" } }),
+            ),
+        ],
         finish: vec![
             event(
                 "content_block_stop",
@@ -32,7 +48,7 @@ pub(super) fn frames(said: &[String]) -> Frames {
             event(
                 "message_delta",
                 &json!({ "type": "message_delta", "usage": { "output_tokens": output },
-                "delta": { "stop_reason": "end_turn", "stop_sequence": null } }),
+                "delta": { "stop_reason": if filtered { "refusal" } else { "end_turn" }, "stop_sequence": null } }),
             ),
         ],
         closing: vec![event("message_stop", &json!({ "type": "message_stop" }))],

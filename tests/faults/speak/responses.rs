@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{Frames, INPUT, event};
 
-pub(super) fn frames(said: &[String]) -> Frames {
+pub(super) fn frames(said: &[String], filtered: bool) -> Frames {
     let text = said.concat();
     let mut number = 0_u64..;
     let mut numbered = |kind: &str, mut json: Value| {
@@ -41,6 +41,18 @@ pub(super) fn frames(said: &[String]) -> Frames {
             )
         })
         .collect();
+    let call = json!({ "id": "fc_1", "type": "function_call", "status": "in_progress", "call_id": "t1", "name": "look",
+        "arguments": "" });
+    let call = vec![numbered(
+        "response.output_item.added",
+        json!({ "output_index": 1, "item": call }),
+    )];
+    let mut number = (before.len() + said.len()) as u64..;
+    let mut numbered = |kind: &str, mut json: Value| {
+        json["type"] = kind.into();
+        json["sequence_number"] = number.next().into();
+        event(kind, &json)
+    };
     let broken = json!({ "response": { "id": "resp_1", "object": "response", "status": "failed", "output": [], "model": "m",
         "error": { "code": "server_is_overloaded", "message": "simulated" } } });
     let error = numbered("response.failed", broken);
@@ -59,12 +71,19 @@ pub(super) fn frames(said: &[String]) -> Frames {
         numbered("response.content_part.done", place(json!({ "part": part(&text) }))),
         numbered("response.output_item.done", json!({ "output_index": 0, "item": done })),
     ];
-    let whole = response("completed", &[done], Some(said.len() as u64));
+    let mut whole = response("completed", &[done], Some(said.len() as u64));
+    let mut ended = "response.completed";
+    if filtered {
+        ended = "response.incomplete";
+        whole["status"] = "incomplete".into();
+        whole["incomplete_details"] = json!({ "reason": "content_filter" });
+    }
     Frames {
         before,
         text: deltas,
         finish,
-        closing: vec![numbered("response.completed", json!({ "response": whole }))],
+        closing: vec![numbered(ended, json!({ "response": whole }))],
+        call,
         error,
         malformed: "event: response.output_text.delta\ndata: {\"type\":\"resp\n\n".to_owned(),
     }

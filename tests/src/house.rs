@@ -44,7 +44,9 @@ const TURNS: usize = 20_000;
 
 /// What becomes of one attempt: how long it takes, and how it fails if it does.
 pub struct Play {
+    /// How long it takes.
     pub takes: Duration,
+    /// How it fails.
     pub failure: Option<Failure>,
 }
 
@@ -83,7 +85,9 @@ pub enum Act {
 pub struct Frames {
     /// When each goes, and how far it brings the answer.
     pub frames: Vec<(Duration, Progress, ClientFrame)>,
+    /// How the attempt ends.
     pub result: Result<Answered, AttemptError>,
+    /// And when.
     pub takes: Duration,
 }
 
@@ -101,12 +105,15 @@ impl From<Frames> for Act {
 
 /// An attempt as it is asked for.
 pub struct Asked<'a> {
+    /// As the provider's actor gets it.
     pub attempt: &'a Attempt,
     /// `provider/model`.
     pub target: String,
     /// Since the house was opened.
     pub since: Duration,
+    /// The time.
     pub now: Instant,
+    /// What is known of candidates.
     pub ledgers: &'a Ledgers,
 }
 
@@ -137,8 +144,11 @@ struct Scripted {
 /// One attempt that was made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
+    /// `provider/model`.
     pub target: String,
+    /// Which of the credentials was used.
     pub credential: usize,
+    /// Since the house was opened.
     pub since: Duration,
 }
 
@@ -244,7 +254,9 @@ pub type Ending = Result<String, TurnFailure>;
 
 /// The actors of one arbiter, on this thread.
 pub struct House {
+    /// Its clock.
     pub clock: Clock,
+    /// When it was opened.
     pub started: Instant,
     tap: EventTap,
     events: RefCell<broadcast::Receiver<SharedEvent>>,
