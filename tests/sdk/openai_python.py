@@ -208,7 +208,9 @@ def a_response_is_streamed(upstream):
 def a_response_goes_on_from_the_one_before(upstream):
     first = client().responses.create(model=upstream, input="ready?")
     again = client().responses.create(model=upstream, input="sure?", previous_response_id=first.id)
-    assert again.output_text == LINES and again.previous_response_id == first.id
+    # a provider that speaks Responses itself is sent the whole conversation: its own words do not name the one before
+    named = None if upstream == "responses" else first.id
+    assert (again.output_text, again.previous_response_id) == (LINES, named), again
     assert again.id != first.id
     lost = {"model": upstream, "input": "x", "previous_response_id": "resp_that_never_was"}
     error = raised(openai.BadRequestError, lambda: client().responses.create(**lost))

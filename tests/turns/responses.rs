@@ -13,7 +13,7 @@ use understudy_tests::protocol::{self, Ending};
 
 use crate::stage::{Reply, lead, read, stream};
 
-/// A gateway in front of one simulated provider, `a/m`, which speaks this format.
+/// A gateway in front of simulated providers, each with a format of its own.
 struct Desk {
     gateway: Gateway,
     simulator: Simulator,
@@ -21,18 +21,32 @@ struct Desk {
 }
 
 impl Desk {
+    /// One provider, `a/m`, that speaks this format.
     async fn set(api: &str, calls: Value, configuration: &str) -> Self {
+        Self::set_all(&[("a", api, calls)], configuration).await
+    }
+
+    /// Several, each with one model `m`; the alias `main` stands for all, in this order.
+    async fn set_all(providers: &[(&str, &str, Value)], configuration: &str) -> Self {
         let clock = Clock::movable();
         let options = SimOptions {
             clock: clock.clone(),
             ..SimOptions::default()
         };
-        let plan = serde_json::from_value(json!({ "a/m": { "calls": calls } })).expect("a plan");
+        let scripts = providers
+            .iter()
+            .map(|(name, _, calls)| (format!("{name}/m"), json!({ "calls": calls })));
+        let plan = serde_json::from_value(scripts.collect()).expect("a plan");
         let simulator = Simulator::start(plan, options).await.expect("a simulator");
-        let url = simulator.base_url_of(&lead());
+        let provider = |(name, api, _): &(&str, &str, Value)| {
+            let url = simulator.base_url_of(&ModelRef::new(*name, "m"));
+            format!("  {name}: {{ api: {api}, base_url: \"{url}\", api_key: k, models: [m] }}\n")
+        };
+        let chain: Vec<String> = providers.iter().map(|(name, ..)| format!("{name}/m")).collect();
         let yaml = format!(
-            "providers:\n  a: {{ api: {api}, base_url: \"{url}\", api_key: k, models: [m] }}\n\
-             models:\n  main: {{ chain: [a/m] }}\n{configuration}"
+            "providers:\n{}models:\n  main: {{ chain: [{}] }}\n{configuration}",
+            providers.iter().map(provider).collect::<String>(),
+            chain.join(", ")
         );
         let app = AppOptions {
             clock: clock.clone(),
@@ -332,6 +346,38 @@ async fn a_stream_that_breaks_ends_as_a_failed_response_and_is_not_found() {
     );
     assert_eq!(failed["response"]["status"], "failed");
     assert_eq!(desk.send(Method::GET, "/v1/responses/resp_a", "one").await.status, 404);
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_is_gone_on_with_and_found_again_as_a_whole() {
+    let frames = odd_stream();
+    let lead = json!([stream(frames[..3].iter().map(String::as_str), "reset")]);
+    for api in ["openai-responses", "openai-chat", "anthropic-messages", "gemini"] {
+        let second = json!([{ "answer": { "text": " and more" } }, { "answer": { "text": "third" } }]);
+        let desk = Desk::set_all(&[("a", "openai-responses", lead.clone()), ("b", api, second)], "").await;
+        let reply = desk
+            .ask(&json!({ "model": "main", "stream": true, "input": "hi" }))
+            .await;
+        let text = reply.text();
+        assert!(text.starts_with(&frames[..3].concat()), "{text}");
+        assert!(text.contains(": understudy continued by b/m\n\n"), "{text}");
+        let (_, last) = text.rsplit_once("data: ").expect("frames");
+        let response = serde_json::from_str::<Value>(last).expect("JSON")["response"].clone();
+        assert_eq!(
+            (&response["id"], &response["status"]),
+            (&json!("resp_a"), &json!("completed"))
+        );
+        let said: String = response["output"]
+            .as_array()
+            .expect("items")
+            .iter()
+            .map(|item| item["content"][0]["text"].as_str().unwrap_or_default())
+            .collect();
+        assert_eq!(said, "hé and more", "{api}: {text}");
+        assert_eq!(response["model"], "m");
+        let found = desk.send(Method::GET, "/v1/responses/resp_a", "one").await;
+        assert_eq!(found.json(), response);
+    }
 }
 
 #[tokio::test]

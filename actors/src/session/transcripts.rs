@@ -18,6 +18,8 @@ mod tests;
 
 /// What a node takes beside its texts, about.
 const OVERHEAD: usize = 512;
+/// What finding one of its items takes, about.
+const ITEM_OVERHEAD: usize = 256;
 
 /// What the store may hold.
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +43,8 @@ pub struct Transcript {
     pub response: Box<str>,
     /// Where its items stand in it, separated by commas.
     pub output: Range<usize>,
+    /// Where each of these that has an id stands among them.
+    pub items: Vec<(Name, Range<usize>)>,
 }
 
 /// A transcript that is kept.
@@ -84,6 +88,12 @@ impl Node {
         lists
     }
 
+    /// The item of the response that has this id.
+    pub fn item(&self, id: &str) -> Option<&str> {
+        let (_, span) = self.transcript.items.iter().find(|(name, _)| **name == *id)?;
+        self.output().get(span.clone())
+    }
+
     fn output(&self) -> &str {
         self.transcript
             .response
@@ -92,7 +102,8 @@ impl Node {
     }
 
     fn size(&self) -> usize {
-        self.transcript.input.len() + self.transcript.response.len() + OVERHEAD
+        let transcript = &self.transcript;
+        transcript.input.len() + transcript.response.len() + OVERHEAD + ITEM_OVERHEAD * transcript.items.len()
     }
 }
 
@@ -115,6 +126,8 @@ type Key = (Option<u32>, Name);
 pub struct Transcripts {
     limits: TranscriptLimits,
     entries: HashMap<Key, Entry>,
+    /// Which response an item was last a part of.
+    items: HashMap<Key, Name>,
     /// Their keys by when they were used, the least recent first.
     order: BTreeMap<u64, Key>,
     uses: u64,
@@ -134,6 +147,7 @@ impl Transcripts {
         Self {
             limits,
             entries: HashMap::new(),
+            items: HashMap::new(),
             order: BTreeMap::new(),
             uses: 0,
             held: Arc::default(),
@@ -152,6 +166,12 @@ impl Transcripts {
         Some(entry.node.clone())
     }
 
+    /// The response that an item of this id is a part of, if this client key was given it.
+    pub fn find_item(&mut self, owner: Option<u32>, id: &str, now: Instant) -> Option<Arc<Node>> {
+        let response = self.items.get(&(owner, Name::from(id)))?.clone();
+        self.find(owner, &response, now)
+    }
+
     /// Keeps a response; another one of this id is forgotten.
     pub fn keep(&mut self, owner: Option<u32>, id: &str, transcript: Transcript, now: Instant) {
         self.forget_idle(now);
@@ -164,6 +184,9 @@ impl Transcripts {
         };
         self.held.fetch_add(node.size(), Ordering::Relaxed);
         let (key, number) = ((owner, Name::from(id)), self.next_use());
+        for (item, _) in &node.transcript.items {
+            self.items.insert((owner, item.clone()), key.1.clone());
+        }
         self.order.insert(number, key.clone());
         let entry = Entry {
             node: Arc::new(node),
@@ -173,13 +196,13 @@ impl Transcripts {
         self.entries.insert(key, entry);
         while self.entries.len() > self.limits.count || self.held() > self.limits.bytes {
             let Some((_, key)) = self.order.pop_first() else { return };
-            self.entries.remove(&key);
+            self.remove(&key);
         }
     }
 
     /// Forgets a response; whether there was one of this client key's.
     pub fn forget(&mut self, owner: Option<u32>, id: &str) -> bool {
-        let entry = self.entries.remove(&(owner, Name::from(id)));
+        let entry = self.remove(&(owner, Name::from(id)));
         if let Some(entry) = &entry {
             self.order.remove(&entry.use_number);
         }
@@ -213,7 +236,19 @@ impl Transcripts {
                 return;
             }
             let key = oldest.remove();
-            self.entries.remove(&key);
+            self.remove(&key);
         }
+    }
+
+    fn remove(&mut self, key: &Key) -> Option<Entry> {
+        let entry = self.entries.remove(key)?;
+        for (item, _) in &entry.node.transcript.items {
+            let item = (key.0, item.clone());
+            // a later response may have an item of the same id
+            if self.items.get(&item) == Some(&key.1) {
+                self.items.remove(&item);
+            }
+        }
+        Some(entry)
     }
 }

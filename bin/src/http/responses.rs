@@ -11,7 +11,7 @@ use understudy_actors::session::transcripts::{Node, Transcript, TranscriptLimits
 use understudy_messages::clock::Clock;
 use understudy_messages::request::{Demand, Endpoint, RequestFacts};
 use understudy_messages::terminal::TurnFailure;
-use understudy_providers::openai::responses::request::{expand, own_items};
+use understudy_providers::openai::responses::request::{TooLarge, dereference, expand, identified, own_items};
 use understudy_providers::wire::{Kept, scan};
 
 use super::edge::ClientKey;
@@ -48,6 +48,10 @@ impl Responses {
         self.store().find(owner, id, self.clock.now())
     }
 
+    fn find_item(&self, owner: Option<u32>, id: &str) -> Option<Arc<Node>> {
+        self.store().find_item(owner, id, self.clock.now())
+    }
+
     fn store(&self) -> MutexGuard<'_, Transcripts> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -67,6 +71,7 @@ impl Memory {
         let transcript = Transcript {
             parent: self.parent,
             input: self.input,
+            items: identified(kept.response.get(kept.output.clone()).unwrap_or_default()),
             response: kept.response,
             output: kept.output,
         };
@@ -82,13 +87,17 @@ pub(super) struct Recalled {
     pub(super) memory: Option<Memory>,
 }
 
-/// Puts what the request goes on from into it. Any other request stays as it is.
+/// Puts into the request what it goes on from, and the kept items that it names. Any other request stays as it is.
 pub(super) fn recall(
     shared: &Shared,
     owner: Option<u32>,
     body: Bytes,
     facts: RequestFacts,
 ) -> Result<Recalled, Refused> {
+    let (body, facts) = match facts.demands.contains(Demand::ProviderState) {
+        true => with_items(shared, owner, body, facts)?,
+        false => (body, facts),
+    };
     let Some(of_responses) = &facts.responses else {
         let memory = None;
         return Ok(Recalled { body, facts, memory });
@@ -116,6 +125,32 @@ pub(super) fn recall(
         None => (body, facts),
     };
     Ok(Recalled { body, facts, memory })
+}
+
+/// The request with the kept items that it names; one that names none stays as it is.
+fn with_items(
+    shared: &Shared,
+    owner: Option<u32>,
+    body: Bytes,
+    facts: RequestFacts,
+) -> Result<(Bytes, RequestFacts), Refused> {
+    let limit = shared.config.settings.limits.body;
+    let find = |id: &str| {
+        let node = shared.responses.find_item(owner, id)?;
+        node.item(id).map(str::to_owned)
+    };
+    let too_large = |TooLarge| {
+        let hint = format!("With the items that it names, the request is larger than {limit} bytes (limits.body).");
+        Refused {
+            failure: TurnFailure::ours(413, "body_too_large", &hint).into(),
+            param: Some("input"),
+        }
+    };
+    let Some(body) = dereference(&body, &facts, limit, find).map_err(too_large)? else {
+        return Ok((body, facts));
+    };
+    let facts = scan(Endpoint::Responses, &body).map_err(|error| unreadable(Endpoint::Responses, error))?;
+    Ok((body, facts))
 }
 
 fn expanded(

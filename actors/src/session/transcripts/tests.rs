@@ -19,6 +19,8 @@ fn transcript(parent: Option<Arc<Node>>, input: &str, output: &str) -> Transcrip
         input: input.into(),
         response: format!("<{output}>").into(),
         output: 1..1 + output.len(),
+        // the whole output is one item, named by what it says
+        items: vec![(output.into(), 0..output.len())],
     }
 }
 
@@ -114,4 +116,22 @@ fn a_conversation_of_a_hundred_thousand_turns_can_be_read_and_dropped() {
     assert_eq!(store.find(None, "a", now).expect("kept").history().len(), 200_000);
     store.forget(None, "a");
     assert_eq!(store.held(), 0);
+}
+
+#[test]
+fn an_item_is_found_as_long_as_its_response_is() {
+    let (mut store, now) = store(9, 1 << 20);
+    store.keep(Some(1), "a", transcript(None, "q", "r"), now);
+    let node = store.find_item(Some(1), "r", now).expect("found");
+    assert_eq!((node.item("r"), node.item("q")), (Some("r"), None));
+    assert!(store.find_item(Some(2), "r", now).is_none());
+    // of two with the same item the later one is found, and its end is not the other's
+    store.keep(Some(1), "b", transcript(None, "q", "r"), now);
+    assert!(store.forget(Some(1), "a"));
+    assert!(store.find_item(Some(1), "r", now).is_some());
+    assert!(store.forget(Some(1), "b"));
+    assert!(store.find_item(Some(1), "r", now).is_none());
+    assert!(store.items.is_empty());
+    store.keep(Some(1), "c", transcript(None, "q", "r"), now);
+    assert!(store.find_item(Some(1), "r", now + IDLE).is_none() && store.items.is_empty());
 }

@@ -6,12 +6,14 @@ use understudy_messages::request::RequestFacts;
 use crate::splice::{Edit, splice};
 
 pub use self::expand::{expand, own_items};
+pub use self::references::{TooLarge, dereference, identified};
 use self::scan::Draft;
 use crate::json::{Cursor, Kind};
 use crate::request_error::RequestError;
 
 mod expand;
 mod read;
+mod references;
 mod scan;
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,7 @@ struct Event {
     sequence_number: Option<u64>,
     response: Option<Response>,
     output_index: usize,
+    item_id: String,
     item: Option<Box<RawValue>>,
     part: Option<Fields>,
     delta: Option<String>,
@@ -74,6 +75,10 @@ impl Draft {
                 }
             }
             (kind, _) => {
+                // not every provider announces what it says
+                if let Some(voice) = spoken(kind).filter(|_| self.items.len() == event.output_index) {
+                    self.items.push(unannounced(event.item_id, voice));
+                }
                 if let Some(item) = self.items.get_mut(event.output_index) {
                     passed_part(item, kind, event.part, event.delta);
                 }
@@ -98,12 +103,25 @@ fn begun(raw: Box<RawValue>) -> Item {
     }
 }
 
-fn passed_part(item: &mut Item, kind: &str, part: Option<Fields>, delta: Option<String>) {
-    let said = [Voice::Text, Voice::Refusal, Voice::Summary, Voice::Reasoning];
-    let voice = said
+/// The voice of which an event tells more.
+fn spoken(kind: &str) -> Option<Voice> {
+    let voices = [Voice::Text, Voice::Refusal, Voice::Summary, Voice::Reasoning];
+    voices
         .into_iter()
-        .find(|voice| kind.strip_prefix(voice.event()) == Some(".delta"));
-    if let (Some(voice), Some(delta)) = (voice, delta) {
+        .find(|voice| kind.strip_prefix(voice.event()) == Some(".delta"))
+}
+
+fn unannounced(id: String, voice: Voice) -> Item {
+    let parts = Vec::new();
+    let kind = match voice {
+        Voice::Text | Voice::Refusal => Kind::Message { parts },
+        Voice::Summary | Voice::Reasoning => Kind::Reasoning { parts, encrypted: None },
+    };
+    Item { id, kind, done: None }
+}
+
+fn passed_part(item: &mut Item, kind: &str, part: Option<Fields>, delta: Option<String>) {
+    if let (Some(voice), Some(delta)) = (spoken(kind), delta) {
         if item.open_part().is_none_or(|(_, open)| open.voice != voice) {
             item.begin_part(voice);
         }
