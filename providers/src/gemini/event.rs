@@ -157,8 +157,9 @@ fn usage(cursor: &mut Cursor<'_>) -> Result<Option<Usage>, JsonError> {
     let mut any = false;
     cursor.object(|cursor, key| {
         let is_known = match &*key.decode() {
-            "promptTokenCount" => {
-                usage.input = cursor.count()?;
+            // what tools of Gemini's own gave it to read is not part of the prompt there, but is read and paid for like it
+            "promptTokenCount" | "toolUsePromptTokenCount" => {
+                usage.input = usage.input.saturating_add(cursor.count()?);
                 true
             }
             "candidatesTokenCount" => {
