@@ -26,7 +26,7 @@ mod table;
 mod turns;
 
 use heard::Heard;
-use scenario::Scenario;
+use scenario::{Ends, Outcome, Scenario};
 
 /// The places of a chain.
 const NAMES: [&str; 4] = ["a", "b", "c", "d"];
@@ -146,5 +146,43 @@ async fn every_scenario_holds_over_http() {
     let mut wrong = Wrong::default();
     for (name, scenario) in Scenario::all() {
         http::play(&name, &scenario, &mut wrong).await;
+    }
+}
+
+#[test]
+fn every_promise_of_a_scenario_is_checked() {
+    for (name, scenario) in Scenario::all() {
+        for turn in turns::some(&scenario) {
+            let (endpoint, stream) = (turn.client.endpoint, turn.client.stream);
+            let heard = pure::turn(&scenario, &turn.apis, turn.client);
+            let outcome = scenario.outcome(stream).expect("played");
+            let changes: [fn(&mut Outcome); 6] = [
+                |it| it.status += 1,
+                |it| it.says.push([70, 71]),
+                |it| it.attempts[0] += 1,
+                |it| it.served_by = it.served_by.map(|place| place + 1),
+                |it| {
+                    it.ends = if it.ends == Ends::Whole {
+                        Ends::Error
+                    } else {
+                        Ends::Whole
+                    }
+                },
+                |it| it.reason = it.reason.as_ref().map(|_| "billing".to_owned()),
+            ];
+            for (at, change) in changes.into_iter().enumerate() {
+                let mut changed = outcome.clone();
+                change(&mut changed);
+                let tells_nothing_else = changed == *outcome
+                    || at == 1 && outcome.ends == Ends::Refused
+                    || at == 4 && !stream
+                    || at == 5 && endpoint == Endpoint::Responses && outcome.ends == Ends::Error;
+                let checked = heard.check(endpoint, stream, &changed);
+                assert!(
+                    checked.is_err() || tells_nothing_else,
+                    "{name}: change {at} is not found"
+                );
+            }
+        }
     }
 }

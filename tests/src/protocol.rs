@@ -6,6 +6,8 @@ use understudy_messages::request::Endpoint;
 mod chat;
 mod messages;
 mod responses;
+#[cfg(test)]
+mod tests;
 
 /// How a stream ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
