@@ -6,6 +6,7 @@ use understudy_messages::events::{CandidateSkipped, Event, FailoverDecided, Prob
 use understudy_messages::failure::{Cut, Failure, Nuance, Reason};
 use understudy_messages::ids::ModelRef;
 use understudy_messages::provider::{Answered, AttemptError};
+use understudy_messages::request::Endpoint;
 use understudy_messages::turn::{AttemptOutcome, AttemptRecord, Candidate};
 
 use super::Conductor;
@@ -16,10 +17,15 @@ use crate::telemetry::StreamEnd;
 type AttemptResult = Result<Answered, AttemptError>;
 
 impl Conductor {
-    /// Tells the ledger what came of an attempt, and publishes what follows.
+    /// Tells the ledger what came of an attempt, and publishes what follows. A count of tokens is no verdict: providers
+    /// limit it apart from answers, and many do not count at all.
     pub(super) fn settle(&self, ticket: Ticket, model: &ModelRef, result: &AttemptResult) {
         let (now, probe) = (self.context.clock.now(), ticket.is_probe());
         let settled = match result {
+            _ if self.turn.request.endpoint == Endpoint::CountTokens => {
+                drop(ticket);
+                Settled::default()
+            }
             Ok(_) => ticket.succeeded(now),
             Err(AttemptError::Failed { failure, .. }) if failure.nuance != Some(Nuance::Untranslatable) => {
                 ticket.failed(failure, now)
