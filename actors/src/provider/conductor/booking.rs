@@ -17,23 +17,17 @@ use crate::telemetry::StreamEnd;
 type AttemptResult = Result<Answered, AttemptError>;
 
 impl Conductor {
-    /// Tells the ledger what came of an attempt, and publishes what follows. A count of tokens is no verdict: providers
-    /// limit it apart from answers, and many do not count at all.
+    /// Tells the ledger what came of an attempt, and publishes what follows.
     pub(super) fn settle(&self, ticket: Ticket, model: &ModelRef, result: &AttemptResult) {
         let (now, probe) = (self.context.clock.now(), ticket.is_probe());
         let settled = match result {
-            _ if self.turn.request.endpoint == Endpoint::CountTokens => {
+            _ if self.is_no_verdict(result) => {
                 drop(ticket);
                 Settled::default()
             }
             Ok(_) => ticket.succeeded(now),
-            Err(AttemptError::Failed { failure, .. }) if failure.nuance != Some(Nuance::Untranslatable) => {
-                ticket.failed(failure, now)
-            }
-            Err(AttemptError::Failed { .. } | AttemptError::Cancelled) => {
-                drop(ticket);
-                Settled::default()
-            }
+            Err(AttemptError::Failed { failure, .. }) => ticket.failed(failure, now),
+            Err(AttemptError::Cancelled) => Settled::default(),
         };
         if probe {
             self.probed(model, settled.probe);
@@ -48,6 +42,19 @@ impl Conductor {
             rest_ms: u64::try_from(rest.as_millis()).unwrap_or(u64::MAX),
             stated: opened.stated,
         });
+    }
+
+    /// Whether an attempt tells nothing of how its model answers. A count of tokens does not: providers limit it apart from
+    /// answers, and many do not count at all. Nor does the refusal of vectors that the model may not be there for.
+    fn is_no_verdict(&self, result: &AttemptResult) -> bool {
+        match (self.turn.request.endpoint, result) {
+            (Endpoint::CountTokens, _) | (_, Err(AttemptError::Cancelled)) => true,
+            (endpoint, Err(AttemptError::Failed { failure, .. })) => {
+                let is_elsewhere = matches!(failure.status, Some(403..=405));
+                failure.nuance == Some(Nuance::Untranslatable) || endpoint == Endpoint::Embeddings && is_elsewhere
+            }
+            (_, Ok(_)) => false,
+        }
     }
 
     fn probed(&self, model: &ModelRef, verdict: Option<bool>) {
