@@ -72,10 +72,10 @@ impl Conductor {
             Err(AttemptError::Failed {
                 failure,
                 malformed,
-                delivered,
+                usage,
+                ..
             }) => {
-                let usage = delivered.as_ref().and_then(|delivered| delivered.usage);
-                self.book_failure(model, failure, usage);
+                self.book_failure(model, failure, *usage);
                 let error = AttemptOutcome::Error {
                     reason: failure.reason,
                     status: failure.status,
