@@ -11,7 +11,8 @@
 //!   begins with a letter.
 //!
 //! So a shared space, a common word or a row of the same figures never takes text away. White space at the text's end is
-//! not told to the models, so that they may give it again: of it only what the continuation repeats exactly is taken out.
+//! not told to the models, so that they may give it again, or only its end, such as the indentation of a line: of it only
+//! what the continuation repeats exactly is taken out.
 
 use std::collections::BTreeSet;
 
@@ -40,7 +41,7 @@ const UNSPACED: char = '\u{2e80}';
 pub(crate) struct Overlap {
     /// The text, white space as single spaces, none at its end.
     told: String,
-    /// The white space at the text's end, as far as the continuation may still repeat it.
+    /// The white space at the text's end, as long as the continuation may still repeat it.
     tail: String,
     /// Where in `told` the repetition may have begun, ascending.
     starts: Vec<usize>,
@@ -85,7 +86,7 @@ impl Overlap {
             }
         }
         if self.starts.is_empty() {
-            self.let_go()
+            self.let_go(false)
         } else {
             String::new()
         }
@@ -94,7 +95,7 @@ impl Overlap {
     /// What was held back and is new; the continuation has ended.
     pub(crate) fn finish(&mut self) -> String {
         self.starts.clear();
-        self.let_go()
+        self.let_go(true)
     }
 
     fn follow(&mut self, c: char) {
@@ -136,16 +137,19 @@ impl Overlap {
         has_enough_words(overlap) || !self.spaced && (start == 0 || runs_together) && has_different_letters(overlap)
     }
 
-    fn let_go(&mut self) -> String {
+    fn let_go(&mut self, is_last: bool) -> String {
         let mut new = self.held.split_off(std::mem::take(&mut self.taken));
         self.held.clear();
-        let shared = shared(&self.tail, &new);
-        if shared < new.len() {
-            self.tail.clear();
-        } else {
-            self.tail.drain(..shared);
+        let space = new.len() - new.trim_start().len();
+        if !is_last && space == new.len() && space < self.tail.len() {
+            // more white space may follow
+            self.held = new;
+            return String::new();
         }
-        new.drain(..shared);
+        let tail = std::mem::take(&mut self.tail);
+        let mut ends = tail.char_indices().map(|(at, _)| &tail[at..]);
+        let end = ends.find(|end| new.starts_with(end)).map_or(0, str::len);
+        new.drain(..end.max(shared(&tail, &new)));
         new
     }
 }

@@ -86,6 +86,9 @@ fn white_space_that_no_model_was_told_is_not_given_twice() {
         ("One. ", " Two.", "One. Two."),
         ("One.\n\n", "Two.", "One.\n\nTwo."),
         ("One.\n", " Two.", "One.\n Two."),
+        ("x = 1\n    ", "    return x", "x = 1\n    return x"),
+        ("x = 1\n    ", "\n        return x", "x = 1\n        return x"),
+        ("x = 1\n    ", "        return x", "x = 1\n        return x"),
     ] {
         assert_eq!(joined(text, continuation), whole);
     }

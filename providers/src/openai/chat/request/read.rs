@@ -102,7 +102,7 @@ fn output(request: &mut Members<'_>) -> Result<OutputFormat, RequestError> {
                 strict: schema.flag("strict")?,
             })
         }
-        _ => Err(wrong(KEY, "of type text, json_object or json_schema")),
+        _ => Err(RequestError::Untranslatable { key: KEY }),
     }
 }
 

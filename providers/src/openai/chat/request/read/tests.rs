@@ -221,6 +221,21 @@ fn a_wrong_type_is_named() {
 }
 
 #[test]
+fn what_no_other_format_has_words_for_is_told_from_a_wrong_type() {
+    let part = json!({"messages": [{"role": "user", "content": [{"type": "video"}]}]});
+    let allowed = json!({"messages": [], "tool_choice": {"type": "allowed_tools", "allowed_tools": {}}});
+    let grammar = json!({"messages": [], "response_format": {"type": "grammar", "grammar": "x"}});
+    for (body, key) in [
+        (part, "content"),
+        (allowed, "tool_choice"),
+        (grammar, "response_format"),
+    ] {
+        let unread = read(body.to_string().as_bytes());
+        assert_eq!(unread, Err(RequestError::Untranslatable { key }));
+    }
+}
+
+#[test]
 fn a_user_is_no_tool() {
     let message = json!({"role": "user", "content": ""});
     let messages = conversation(json!({"messages": [message]})).messages;
