@@ -364,7 +364,10 @@ impl<'a> Run<'a> {
         let result = Err(AttemptError::Failed {
             failure,
             malformed: summary.malformed,
-            usage: summary.usage.filter(|_| summary.progress > Progress::Nothing),
+            usage: summary
+                .usage
+                .filter(|_| summary.progress > Progress::Nothing)
+                .map(Box::new),
             delivered: None,
         });
         Played {

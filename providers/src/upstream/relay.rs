@@ -251,7 +251,10 @@ impl<'a> Relay<'a> {
         AttemptError::Failed {
             failure,
             malformed: summary.malformed,
-            usage: summary.usage.filter(|_| summary.progress > Progress::Nothing),
+            usage: summary
+                .usage
+                .filter(|_| summary.progress > Progress::Nothing)
+                .map(Box::new),
             delivered: self.delivery.delivered(summary.usage),
         }
     }

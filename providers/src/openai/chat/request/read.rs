@@ -4,7 +4,7 @@ use understudy_messages::conversation::{Conversation, OutputFormat, ReasoningWis
 
 use self::message::History;
 use super::RequestError;
-use crate::json::members::{Members, list, string, wrong};
+use crate::json::members::{Members, list, string};
 
 mod message;
 #[cfg(test)]

@@ -6,6 +6,7 @@ use understudy_messages::conversation::{
 use understudy_messages::settings::Api;
 
 use super::*;
+use crate::json::members::wrong;
 
 fn conversation(body: Value) -> Conversation {
     read(body.to_string().as_bytes()).expect("a good request")
