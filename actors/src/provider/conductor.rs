@@ -118,6 +118,7 @@ impl Conductor {
         let lost = || AttemptError::Failed {
             failure: Failure::observed(Reason::Unknown, Cut::Lost),
             malformed: 0,
+            usage: None,
             delivered: None,
         };
         let slot = self.turn.providers.get(candidate.provider).and_then(|slot| slot.get());

@@ -5,7 +5,7 @@
 //! equal to any other white space, and what a continuation begins with does not count at all. To be a repetition such an
 //! overlap must begin where a word of the text begins, and be more than chance:
 //!
-//! * it has at least [`WORDS`] different words; or
+//! * it has at least [`WORDS`] words, of which [`DIFFERENT`] differ; or
 //! * the two would otherwise run together (`Let me` + `Let me see`): the continuation does not begin with white space, the
 //!   overlap has at least [`LETTERS`] different letters, and it is the whole text, or the text ends and the continuation
 //!   begins with a letter.
@@ -19,8 +19,10 @@ use std::collections::BTreeSet;
 #[cfg(test)]
 mod tests;
 
-/// How many different words are no accident.
+/// How many words are no accident.
 const WORDS: usize = 5;
+/// How many of them must differ: rows of figures and refrains repeat themselves.
+const DIFFERENT: usize = 3;
 /// How many different letters in a place where words would run together are no accident.
 const LETTERS: usize = 3;
 /// How far back a repetition may begin, in words and in bytes, when it is not all of the text.
@@ -132,7 +134,7 @@ impl Overlap {
         let is_letter = |c: Option<char>| c.is_some_and(|c| c.is_alphabetic() && c < UNSPACED);
         let runs_together =
             self.tail.is_empty() && is_letter(overlap.chars().next()) && is_letter(overlap.chars().last());
-        has_different_words(overlap) || !self.spaced && (start == 0 || runs_together) && has_different_letters(overlap)
+        has_enough_words(overlap) || !self.spaced && (start == 0 || runs_together) && has_different_letters(overlap)
     }
 
     fn let_go(&mut self, is_last: bool) -> String {
@@ -183,13 +185,14 @@ fn begins_word(before: Option<char>, c: char) -> bool {
     }
 }
 
-fn has_different_words(text: &str) -> bool {
-    let mut words = BTreeSet::new();
+fn has_enough_words(text: &str) -> bool {
+    let (mut words, mut count) = (BTreeSet::new(), 0);
     let spaced = text.split(|c: char| !c.is_alphanumeric());
     let all = spaced.flat_map(|word| word.split_inclusive(|c: char| c >= UNSPACED));
     all.filter(|word| !word.is_empty()).any(|word| {
         words.insert(word);
-        words.len() >= WORDS
+        count += 1;
+        count >= WORDS && words.len() >= DIFFERENT
     })
 }
 

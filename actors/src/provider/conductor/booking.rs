@@ -85,10 +85,10 @@ impl Conductor {
             Err(AttemptError::Failed {
                 failure,
                 malformed,
-                delivered,
+                usage,
+                ..
             }) => {
-                let usage = delivered.as_ref().and_then(|delivered| delivered.usage);
-                self.book_failure(model, failure, usage);
+                self.book_failure(model, failure, usage.as_deref());
                 let error = AttemptOutcome::Error {
                     reason: failure.reason,
                     status: failure.status,
@@ -108,10 +108,10 @@ impl Conductor {
         });
     }
 
-    fn book_failure(&self, model: &ModelRef, failure: &Failure, usage: Option<Usage>) {
+    fn book_failure(&self, model: &ModelRef, failure: &Failure, usage: Option<&Usage>) {
         let telemetry = &self.context.telemetry;
         if let Some((usage, metrics)) = usage.zip(telemetry.candidates().get(model)) {
-            metrics.tokens(&usage);
+            metrics.tokens(usage);
         }
         if failure.reason == Reason::Unclassified {
             telemetry.unclassified(&model.provider);

@@ -59,6 +59,11 @@ fn what_is_repeated_is_taken_out() {
             "the old brass key",
             "He took the old brass key",
         ),
+        (
+            "He knew the harbour the old keeper",
+            " the harbour the old keeper had left",
+            "He knew the harbour the old keeper had left",
+        ),
         ("Let me", "Let me see", "Let me see"),
         ("The", "The capital", "The capital"),
         ("A most beauti", "beautiful day", "A most beautiful day"),
