@@ -22,7 +22,7 @@ mod tests;
 /// How many words are no accident.
 const WORDS: usize = 5;
 /// How many of them must differ: rows of figures and refrains repeat themselves.
-const DIFFERENT: usize = 3;
+const DIFFERENT: usize = 4;
 /// How many different letters in a place where words would run together are no accident.
 const LETTERS: usize = 3;
 /// How far back a repetition may begin, in words and in bytes, when it is not all of the text.
