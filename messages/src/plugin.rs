@@ -1,0 +1,82 @@
+//! What is said to a plugin instance.
+
+use std::sync::Arc;
+
+use actix::Message;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use crate::hooks::{HookContext, HookEvent, HookResult};
+
+/// Call one handler of an instance.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Result<HookResult, CallError>")]
+pub struct CallHook {
+    /// Which of the instance's handlers.
+    pub handler: u32,
+    /// What is told.
+    pub event: Arc<HookEvent>,
+    /// Who is at work.
+    pub context: Arc<HookContext>,
+    /// Whether the plugin may see the conversation: without it the event is the narrow one.
+    pub conversation: bool,
+    /// Ends the handler's work: its deadline has passed, or nobody waits any longer.
+    pub cancel: CancellationToken,
+}
+
+/// Run one tool of an instance.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Result<Value, CallError>")]
+pub struct CallTool {
+    /// The tool.
+    pub tool: String,
+    /// The call.
+    pub call_id: String,
+    /// Its arguments.
+    pub params: Map<String, Value>,
+    /// Who is at work.
+    pub context: Arc<HookContext>,
+    /// Ends the work.
+    pub cancel: CancellationToken,
+}
+
+/// Why a call of a plugin gave no answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// The plugin's code failed. The words are the plugin's, on one line, with secrets taken out.
+    #[error("failed: {0}")]
+    Failed(String),
+    /// It took longer than it may.
+    #[error("took too long")]
+    TimedOut,
+    /// It answered something that the hook does not take.
+    #[error("gave an answer that is none")]
+    Invalid,
+    /// The instance is gone or does not take calls.
+    #[error("is not there")]
+    Gone,
+    /// Nobody waits any longer.
+    #[error("was cancelled")]
+    Cancelled,
+}
+
+impl CallError {
+    /// A label for metrics.
+    pub const fn as_label(&self) -> &'static str {
+        match self {
+            Self::Failed(_) => "error",
+            Self::TimedOut => "timeout",
+            Self::Invalid => "invalid",
+            Self::Gone => "gone",
+            Self::Cancelled => "cancelled",
+        }
+    }
+
+    /// The plugin's words, made fit for a log: one line, at most 500 characters, no control characters.
+    pub fn failed(words: &str) -> Self {
+        let plain = words
+            .chars()
+            .map(|letter| if letter.is_control() { ' ' } else { letter });
+        Self::Failed(plain.take(500).collect())
+    }
+}

@@ -1,0 +1,34 @@
+//! How plugins run.
+//!
+//! A plugin is a folder with a manifest and an entry, or code that is compiled in. A *host* makes an [`Instance`] of it; what
+//! the instance registers is a [`Registration`]. Who calls it and when is not known here: actors decide that.
+//!
+//! | Module | Says |
+//! |---|---|
+//! | [`registration`] | what a plugin registers |
+//! | [`native`] | plugins that are compiled in |
+
+pub mod native;
+pub mod registration;
+
+use futures::future::BoxFuture;
+use serde_json::Value;
+use understudy_messages::hooks::HookResult;
+use understudy_messages::plugin::{CallError, CallHook, CallTool};
+
+pub use self::registration::{HookRegistration, Registration, ToolRegistration};
+
+/// A plugin at work. Calls may come from any thread and at the same time; each ends when its `cancel` fires.
+pub trait Instance: Send + Sync {
+    /// What it registered.
+    fn registration(&self) -> &Registration;
+
+    /// Calls one of its handlers.
+    fn call_hook(&self, call: CallHook) -> BoxFuture<'static, Result<HookResult, CallError>>;
+
+    /// Runs one of its tools.
+    fn call_tool(&self, call: CallTool) -> BoxFuture<'static, Result<Value, CallError>>;
+
+    /// Lets go of all that it holds. Calls after it end as [`CallError::Gone`].
+    fn stop(&self) -> BoxFuture<'static, ()>;
+}
