@@ -14,7 +14,7 @@ use understudy_messages::provider::{Answered, Attempt, AttemptError, Perform};
 use understudy_messages::turn::Performance;
 use understudy_providers::Upstream;
 
-pub use failover::{Situation, Step, next_step};
+pub use failover::{Situation, Step, continuable, next_step};
 
 use self::conductor::Conductor;
 use self::ledger::Ledgers;

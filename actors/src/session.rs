@@ -3,6 +3,7 @@
 //! The actor exists while it has work; what it must remember in between lives as a compact record in its shard.
 
 mod shard;
+pub mod transcripts;
 mod turn;
 
 use std::panic::AssertUnwindSafe;

@@ -62,6 +62,8 @@ pub struct Shared {
     pub(crate) in_flight: Arc<Semaphore>,
     /// Room for request bodies that are still arriving, in KiB.
     pub(crate) arriving: Semaphore,
+    /// Responses that later requests may go on from.
+    pub(crate) responses: Arc<http::Responses>,
     /// Ends the turns that a shutdown does not wait for any longer.
     pub(crate) abort: CancellationToken,
     /// When the app started, in seconds since 1970.
@@ -217,6 +219,10 @@ async fn start_registry(
         ledgers: Arc::new(Ledgers::new(&config.settings, options.clock.now())),
         in_flight: Arc::new(Semaphore::new(config.settings.limits.in_flight)),
         arriving: Semaphore::new(http::arriving(config.settings.limits.body)),
+        responses: Arc::new(http::Responses::new(
+            options.clock.clone(),
+            config.settings.session.idle,
+        )),
         abort: CancellationToken::new(),
         started: crate::unix_seconds(&options.clock),
         supervision: supervision.clone(),

@@ -3,11 +3,13 @@
 mod admin;
 mod answer;
 mod body;
+mod count;
 mod edge;
 mod error;
 mod headers;
 mod ledger;
 mod models;
+mod responses;
 mod turn;
 
 use std::sync::Arc;
@@ -17,12 +19,16 @@ use actix_web::web::{self, ServiceConfig};
 use actix_web::{FromRequest, Handler, HttpRequest, Resource, Responder};
 
 pub(crate) use self::body::arriving;
+pub(crate) use self::responses::Responses;
 use crate::app::Shared;
 
 /// Methods of a path that only tells something.
 const READ: &str = "GET, HEAD, OPTIONS";
 /// Methods of a path that does something.
 const ACT: &str = "POST, OPTIONS";
+
+/// Methods of a path that names something which can be forgotten.
+const KEEP: &str = "GET, HEAD, DELETE, OPTIONS";
 
 /// The API listener.
 pub(crate) fn api(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
@@ -32,6 +38,8 @@ pub(crate) fn api(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
             .wrap(from_fn(edge::observe))
             .service(path("/v1/chat/completions", ACT).post(turn::chat))
             .service(path("/v1/responses", ACT).post(turn::responses))
+            .service(read_or_delete("/v1/responses/{id}"))
+            .service(read("/v1/responses/{id}/input_items", responses::input_items))
             .service(path("/v1/messages", ACT).post(turn::messages))
             .service(path("/v1/messages/count_tokens", ACT).post(turn::count_tokens))
             .service(path("/v1/embeddings", ACT).post(turn::embeddings))
@@ -63,6 +71,13 @@ fn path(path: &str, methods: &'static str) -> Resource {
     web::resource(path).default_service(web::to(move |request: HttpRequest| {
         error::other_method(request, methods)
     }))
+}
+
+fn read_or_delete(at: &str) -> Resource {
+    path(at, KEEP)
+        .get(responses::get)
+        .head(responses::get)
+        .delete(responses::delete)
 }
 
 fn read<F, Args>(at: &str, handler: F) -> Resource

@@ -73,15 +73,22 @@ pub struct ClientGone;
 #[derive(Clone, Debug)]
 pub struct ClientChannel {
     frames: mpsc::Sender<ClientFrame>,
-    progress: Arc<AtomicU8>,
+    record: Arc<Record>,
+}
+
+/// What the client has seen: of the answer, and of the attempt under way.
+#[derive(Debug, Default)]
+struct Record {
+    answer: AtomicU8,
+    attempt: AtomicU8,
 }
 
 impl ClientChannel {
     /// A channel and the receiver that the HTTP side reads.
     pub fn open() -> (Self, mpsc::Receiver<ClientFrame>) {
         let (frames, receiver) = mpsc::channel(CLIENT_FRAMES);
-        let progress = Arc::new(AtomicU8::new(Progress::Nothing as u8));
-        (Self { frames, progress }, receiver)
+        let record = Arc::default();
+        (Self { frames, record }, receiver)
     }
 
     /// Sends one frame, waiting while the client is slow. **Cancel safety:** a cancelled send sends nothing.
@@ -94,18 +101,33 @@ impl ClientChannel {
 
     /// Notes that the client has seen this much. Never goes back.
     pub fn note(&self, progress: Progress) {
-        self.progress.fetch_max(progress as u8, Ordering::AcqRel);
+        self.record.answer.fetch_max(progress as u8, Ordering::AcqRel);
+        self.record.attempt.fetch_max(progress as u8, Ordering::AcqRel);
     }
 
-    /// What the client has seen so far.
+    /// What the client has seen so far, whoever sent it.
     pub fn progress(&self) -> Progress {
-        match self.progress.load(Ordering::Acquire) {
-            0 => Progress::Nothing,
-            1 => Progress::Head,
-            2 => Progress::Reasoning,
-            3 => Progress::Content,
-            4.. => Progress::ToolCall,
-        }
+        read(&self.record.answer)
+    }
+
+    /// From here on another attempt sends.
+    pub fn begin_attempt(&self) {
+        self.record.attempt.store(Progress::Nothing as u8, Ordering::Release);
+    }
+
+    /// What the client has seen of the attempt under way, or of the last one.
+    pub fn attempt_progress(&self) -> Progress {
+        read(&self.record.attempt)
+    }
+}
+
+fn read(progress: &AtomicU8) -> Progress {
+    match progress.load(Ordering::Acquire) {
+        0 => Progress::Nothing,
+        1 => Progress::Head,
+        2 => Progress::Reasoning,
+        3 => Progress::Content,
+        4.. => Progress::ToolCall,
     }
 }
 
@@ -135,6 +157,17 @@ mod tests {
         let (channel, _receiver) = ClientChannel::open();
         channel.note(Progress::Content);
         channel.note(Progress::Head);
+        assert_eq!(channel.progress(), Progress::Content);
+    }
+
+    #[test]
+    fn what_another_attempt_sends_is_counted_anew() {
+        let (channel, _receiver) = ClientChannel::open();
+        channel.note(Progress::Content);
+        channel.begin_attempt();
+        assert_eq!(channel.attempt_progress(), Progress::Nothing);
+        channel.note(Progress::Reasoning);
+        assert_eq!(channel.attempt_progress(), Progress::Reasoning);
         assert_eq!(channel.progress(), Progress::Content);
     }
 

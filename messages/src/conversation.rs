@@ -136,6 +136,30 @@ pub struct Seal {
     pub data: String,
 }
 
+impl Seal {
+    /// The seal as it travels in the format of a client: as its maker wrote it where that is the client's own API, else
+    /// behind the maker's name.
+    pub fn in_format(&self, api: Api) -> String {
+        match self.maker == api {
+            true => self.data.clone(),
+            false => format!("{}:{}", self.maker.as_label(), self.data),
+        }
+    }
+
+    /// A seal that came back in the format of a client; one without a maker's name is that of the client's own API.
+    pub fn from_format(api: Api, whole: bool, data: &str) -> Self {
+        let named = data
+            .split_once(':')
+            .and_then(|(label, data)| Some((Api::ALL.into_iter().find(|api| api.as_label() == label)?, data)));
+        let (maker, data) = named.unwrap_or((api, data));
+        Self {
+            maker,
+            whole,
+            data: data.to_owned(),
+        }
+    }
+}
+
 /// A call of a tool.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ToolCall {

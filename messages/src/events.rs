@@ -16,6 +16,8 @@ use crate::turn::{AttemptRecord, TurnOutcome};
 pub enum Event {
     /// A failed attempt was answered with a step.
     FailoverDecided(FailoverDecided),
+    /// Another model went on with an answer that had broken off.
+    StreamContinued(StreamContinued),
     /// A candidate was passed over without being asked.
     CandidateSkipped(CandidateSkipped),
     /// A candidate, or what covers it, is left alone from now on.
@@ -104,6 +106,41 @@ pub struct FailoverDecided {
     pub position: usize,
     /// The length of the cast.
     pub candidates: usize,
+}
+
+/// Another model went on with an answer that had broken off. One for each seam that its client has read over.
+#[derive(Clone, Debug, Serialize)]
+pub struct StreamContinued {
+    /// The turn.
+    pub turn: TurnId,
+    /// Who broke off.
+    pub from: ModelRef,
+    /// Who went on.
+    pub to: ModelRef,
+    /// How much text the client had by then, in bytes.
+    pub delivered_bytes: usize,
+    /// How the model was told to go on.
+    pub manner: Manner,
+}
+
+/// How a model is told to go on with an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Manner {
+    /// The text so far stands last, as its own message.
+    Prefill,
+    /// It is asked to go on.
+    Instruction,
+}
+
+impl Manner {
+    /// The wire and label spelling.
+    pub const fn as_label(self) -> &'static str {
+        match self {
+            Self::Prefill => "prefill",
+            Self::Instruction => "instruction",
+        }
+    }
 }
 
 /// A candidate that was passed over.

@@ -154,6 +154,10 @@ pub enum Nuance {
     RequestSizeCeiling,
     /// A format failure that is the verdict of a content filter (design §6).
     ContentFilter,
+    /// A format failure because the conversation ends with the assistant: the model goes on from no text of its own.
+    PrefillRefused,
+    /// A format failure of our own: the request cannot be put into the provider's words, and nothing was sent.
+    Untranslatable,
 }
 
 /// One failed attempt, as data: everything that the next step depends on.

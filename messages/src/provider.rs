@@ -36,6 +36,8 @@ pub struct Attempt {
     pub number: u32,
     /// Whether a later candidate could still answer.
     pub successor: bool,
+    /// Whether somebody else may go on with what this attempt delivers of an answer, should it break off.
+    pub continuable: bool,
     /// Which of the provider's credentials is used.
     pub credential: usize,
     /// Ends this attempt alone; a child of the turn's cancellation.
@@ -78,7 +80,7 @@ pub enum AttemptError {
         failure: Failure,
         /// Frames that could not be read and were left out.
         malformed: u32,
-        /// What the client has seen of the answer, where somebody else may go on with it.
+        /// What the client has seen of this attempt, where somebody else may go on with it.
         delivered: Option<Box<Delivered>>,
     },
     /// The turn was cancelled, or its client left.
@@ -86,10 +88,10 @@ pub enum AttemptError {
     Cancelled,
 }
 
-/// The part of an answer that was delivered before the attempt failed: text and nothing else.
+/// The part of an answer that an attempt delivered before it failed: text and, before it, reasoning; nothing else.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delivered {
-    /// The text.
+    /// The text; empty when there was only reasoning.
     pub text: String,
     /// The frames, as they were sent to the client; empty when pieces were sent.
     pub sent: Vec<Bytes>,

@@ -69,6 +69,50 @@ pub enum Demand {
     ProviderState,
     /// A prompt that the provider keeps.
     ProviderPrompt,
+    /// An end at the client's own words.
+    Stop,
+}
+
+impl Demand {
+    /// Every demand.
+    pub const ALL: [Self; 15] = [
+        Self::Choices,
+        Self::Logprobs,
+        Self::AudioOut,
+        Self::AudioIn,
+        Self::Document,
+        Self::ProviderFile,
+        Self::MediaUrl,
+        Self::HostedTool,
+        Self::CustomTool,
+        Self::JsonSchema,
+        Self::JsonObject,
+        Self::Background,
+        Self::ProviderState,
+        Self::ProviderPrompt,
+        Self::Stop,
+    ];
+
+    /// What is asked for, for whoever asked.
+    pub const fn as_words(self) -> &'static str {
+        match self {
+            Self::Choices => "more than one choice",
+            Self::Logprobs => "log probabilities",
+            Self::AudioOut => "an answer in sound",
+            Self::AudioIn => "sound in the conversation",
+            Self::Document => "a document in the conversation",
+            Self::ProviderFile => "a file that another provider keeps",
+            Self::MediaUrl => "media at an address",
+            Self::HostedTool => "a tool that the provider runs",
+            Self::CustomTool => "a tool whose input is not JSON",
+            Self::JsonSchema => "output by a JSON schema",
+            Self::JsonObject => "output as a JSON object",
+            Self::Background => "an answer that is fetched later",
+            Self::ProviderState => "a conversation that another provider keeps",
+            Self::ProviderPrompt => "a prompt that another provider keeps",
+            Self::Stop => "stop sequences",
+        }
+    }
 }
 
 /// A set of demands.
@@ -79,6 +123,16 @@ impl Demands {
     /// Adds one.
     pub fn insert(&mut self, demand: Demand) {
         self.0 |= 1 << demand as u8;
+    }
+
+    /// Whether there is none.
+    pub const fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    /// Those in it.
+    pub fn iter(self) -> impl Iterator<Item = Demand> {
+        Demand::ALL.into_iter().filter(move |demand| self.contains(*demand))
     }
 
     /// Whether it is in it.
@@ -118,6 +172,28 @@ pub struct RequestFacts {
     pub demands: Demands,
     /// The conversation.
     pub messages: Messages,
+    /// What only a Responses request has; `None` for any other.
+    pub responses: Option<Box<ResponsesFacts>>,
+}
+
+/// What only a Responses request has.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResponsesFacts {
+    /// The response that it goes on from.
+    pub previous: Option<Name>,
+    /// Where that member stands, its comma included.
+    pub previous_span: Option<Range<usize>>,
+    /// Whether a provider keeps its conversation.
+    pub has_conversation: bool,
+    /// Whether the answer is to be found again by its id.
+    pub store: bool,
+    /// Where the value of `input` stands; empty, behind the body's brace, where there is none.
+    pub input: Range<usize>,
+    /// Whether that value is a string, not a list of items.
+    pub input_is_text: bool,
+    /// Where items stand, commas included, that a provider of the same format cannot read: reasoning that another maker
+    /// sealed, or that was never sealed.
+    pub foreign: Vec<Range<usize>>,
 }
 
 /// A change to the body.

@@ -67,9 +67,9 @@ pub struct Prompt {
 }
 
 /// An answer that broke off, for the candidate that is to go on with it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Continuation {
-    /// The text that the client has seen.
+    /// The text that the client has seen; empty when it has seen no more than reasoning.
     pub text: String,
     /// The frames that were sent as bytes and that the client's side has not been told of; empty after the first seam.
     pub sent: Vec<Bytes>,

@@ -153,8 +153,20 @@ pub struct AgentSettings {
     pub on_broken_stream: BrokenStream,
     /// What happens when a content filter refuses the prompt.
     pub on_content_filter: ContentFilter,
+    /// What happens to a frame that cannot be read.
+    pub on_malformed_frame: MalformedFrame,
     /// Statuses that move on to the next candidate whatever their reason.
     pub failover_on_status: Vec<u16>,
+}
+
+/// What happens to a frame of a provider's stream that cannot be read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MalformedFrame {
+    /// It is left out and counted.
+    #[default]
+    Skip,
+    /// The attempt fails.
+    Fail,
 }
 
 /// What happens when a provider's content filter refuses the prompt.

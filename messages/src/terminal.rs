@@ -135,6 +135,24 @@ const fn kind_of(status: u16) -> &'static str {
     }
 }
 
+/// What to tell the client when no model of the chain could be asked at all, because of what the request asks for: each
+/// model, and what it cannot give.
+pub fn unsupported(unfit: &[(&ModelRef, &str)]) -> TurnFailure {
+    const SHOWN: usize = 8;
+    let name = |(model, what): &(&ModelRef, &str)| format!("{model} ({what})");
+    let names: Vec<String> = unfit.iter().take(SHOWN).map(name).collect();
+    let more = if unfit.len() > SHOWN { ", …" } else { "" };
+    let sentence = format!(
+        "No model here can give what the request asks for: {}{more}.",
+        names.join(", ")
+    );
+    TurnFailure {
+        source: Source::Chain,
+        cause: Some(Reason::Format),
+        ..TurnFailure::ours(400, "unsupported_by_target", &sentence.replace(char::is_control, ""))
+    }
+}
+
 /// What to tell the client after `tried`, in order; `soonest` is when the first window ends, if that is known.
 pub fn conclude(tried: &[Tried<'_>], soonest: Option<Duration>) -> TurnFailure {
     let cause = cause(tried);

@@ -8,6 +8,7 @@ use std::ops::Range;
 pub(crate) use self::string::JsonStr;
 
 mod lex;
+pub(crate) mod members;
 mod string;
 #[cfg(test)]
 mod tests;

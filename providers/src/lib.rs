@@ -3,6 +3,7 @@
 pub mod answer;
 pub mod anthropic;
 pub mod classify;
+pub mod continuation;
 pub mod gemini;
 pub(crate) mod json;
 pub mod openai;

@@ -46,6 +46,12 @@ pub enum RequestError {
         /// Which member.
         key: &'static str,
     },
+    /// A member asks for what no other wire format has words for.
+    #[error("`{key}` cannot be carried over into another wire format")]
+    Untranslatable {
+        /// Which member.
+        key: &'static str,
+    },
 }
 
 impl From<JsonError> for RequestError {

@@ -11,8 +11,8 @@ use memchr::{memchr, memchr2};
 #[cfg(test)]
 mod tests;
 
-/// The largest frame that a decoder takes unless told otherwise: no provider sends a delta of a megabyte.
-const MAX_FRAME: usize = 1 << 20;
+/// The largest frame that a decoder takes unless told otherwise: a picture may come in one.
+const MAX_FRAME: usize = 16 << 20;
 
 const BOM: &[u8] = "\u{feff}".as_bytes();
 
@@ -70,7 +70,7 @@ impl Default for SseDecoder {
 }
 
 impl SseDecoder {
-    /// A decoder that refuses frames of more than `limit` bytes; the default is 1 MiB.
+    /// A decoder that refuses frames of more than `limit` bytes; the default is 16 MiB.
     pub fn with_limit(limit: usize) -> Self {
         Self {
             begun: BytesMut::new(),
@@ -177,6 +177,16 @@ impl Place {
 }
 
 impl Frame {
+    /// Data that came without the framing.
+    pub(crate) fn bare(data: Bytes) -> Self {
+        Self {
+            raw: data.clone(),
+            event: None,
+            data: Some(data),
+            start: 0,
+        }
+    }
+
     fn parse(raw: Bytes, start: usize) -> Self {
         let (mut event, mut first, mut joined) = (None, None::<Range<usize>>, None::<BytesMut>);
         for (name, value) in fields(&raw, start) {

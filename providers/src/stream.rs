@@ -11,8 +11,10 @@ use crate::wire_error::WireError;
 #[cfg(test)]
 mod tests;
 
-/// How many bytes of preamble are held back: dozens of times what any provider sends before its first delta.
-const MAX_HELD: usize = 64 << 10;
+/// How many bytes of preamble are held back. Responses repeat instructions and tools twice before they say anything.
+const MAX_HELD: usize = 2 << 20;
+/// How many bytes may be held where comments are among them: of these nobody misses any.
+const MAX_HELD_COMMENTS: usize = 64 << 10;
 
 /// What a frame means to the course of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,6 +125,8 @@ pub enum StreamFailure {
     Lost,
     /// More preamble came than is held.
     TooLarge,
+    /// A frame could not be read, and the agent wants no answer that one is missing from.
+    Malformed,
 }
 
 impl StreamFailure {
@@ -130,7 +134,7 @@ impl StreamFailure {
     pub fn cut(self) -> Cut {
         match self {
             Self::Answered => Cut::Answered,
-            Self::Empty | Self::Truncated => Cut::CleanEnd,
+            Self::Empty | Self::Truncated | Self::Malformed => Cut::CleanEnd,
             Self::Lost => Cut::Lost,
             Self::TooLarge => Cut::TooLarge,
         }
@@ -142,7 +146,7 @@ impl StreamFailure {
             Self::Answered => return None,
             Self::Empty => Reason::EmptyResponse,
             Self::Truncated | Self::Lost => Reason::Timeout,
-            Self::TooLarge => Reason::Unclassified,
+            Self::TooLarge | Self::Malformed => Reason::Unclassified,
         };
         Some(Failure::observed(reason, self.cut()))
     }
@@ -171,9 +175,19 @@ pub struct StreamMachine {
     choices: Choices,
     ended: Choices,
     outcome: Option<Result<(), StreamFailure>>,
+    /// Whether an end with nothing before it is an answer.
+    may_be_silent: bool,
 }
 
 impl StreamMachine {
+    /// For a stream that goes on from a text: the model may say that there is nothing to add.
+    pub fn going_on() -> Self {
+        Self {
+            may_be_silent: true,
+            ..Self::default()
+        }
+    }
+
     /// What is known so far.
     pub fn summary(&self) -> &Summary {
         &self.summary
@@ -223,7 +237,7 @@ impl StreamMachine {
         if self.summary.progress > Progress::Nothing {
             return Verdict::Forward;
         }
-        if self.held + len > MAX_HELD {
+        if self.held + len > MAX_HELD_COMMENTS {
             return Verdict::Drop;
         }
         self.held += len;
@@ -268,7 +282,8 @@ impl StreamMachine {
     }
 
     fn is_answer(&self) -> bool {
-        self.summary.progress.is_answer() || self.summary.finish.is_some_and(answers_alone)
+        let silent = self.may_be_silent && self.summary.finish == Some(Finish::Stop);
+        silent || self.summary.progress.is_answer() || self.summary.finish.is_some_and(answers_alone)
     }
 }
 

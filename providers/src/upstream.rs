@@ -1,7 +1,11 @@
 //! One provider's API: one attempt, from the request's head to the answer's last byte. No retry, no metrics.
 
 mod ask;
+mod delivery;
 mod fault;
+mod frames;
+pub mod going_on;
+mod kept;
 mod relay;
 mod rest;
 mod whole;
@@ -13,7 +17,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use reqwest::Response;
-use reqwest::header::{CONTENT_TYPE, HeaderMap};
+use reqwest::header::HeaderMap;
 use secrecy::SecretString;
 use understudy_messages::client::{AnswerHead, ClientFrame};
 use understudy_messages::clock::{Clock, Instant};
@@ -23,6 +27,7 @@ use understudy_messages::settings::ProviderSettings;
 
 use self::ask::Places;
 use self::fault::fault;
+use self::frames::Frames;
 use crate::classify::{Signal, TransportFault, classify, transport};
 
 /// How much of an error's body is read.
@@ -123,16 +128,20 @@ impl<'a> Exchange<'a> {
             .within(deadline, cut, self.upstream.client.execute(request))
             .await?
             .map_err(|error| failed(transport(fault(&error, TransportFault::LostBeforeFirstByte))))?;
-        match (response.status().is_success(), stream, is_event_stream(&response)) {
-            (false, _, _) => Err(failed(self.refused(response).await?)),
-            (true, true, true) => {
-                let answered = relay::Relay::new(self, deadline, &response, dropped)
+        if !response.status().is_success() {
+            return Err(failed(self.refused(response).await?));
+        }
+        match (stream, Frames::announced(&response, self.upstream.settings.api)) {
+            (true, Some(frames)) => {
+                let answered = relay::Relay::new(self, deadline, &response, frames, dropped)
                     .run(&mut response)
                     .await?;
                 Ok((answered, Rest::of(response, &self.upstream.clock)))
             }
-            (true, false, false) => Ok((self.whole(response, deadline, dropped).await?, None)),
-            (true, true, false) | (true, false, true) => Err(failed(self.other_kind(response, deadline, cut).await?)),
+            (false, None | Some(Frames::Array(_))) => Ok((self.whole(response, deadline, dropped).await?, None)),
+            (true, None) | (false, Some(Frames::Events(_))) => {
+                Err(failed(self.other_kind(response, deadline, cut).await?))
+            }
         }
     }
 
@@ -232,11 +241,6 @@ fn failed(failure: Failure) -> AttemptError {
         malformed: 0,
         delivered: None,
     }
-}
-
-fn is_event_stream(response: &Response) -> bool {
-    let kind = response.headers().get(CONTENT_TYPE);
-    kind.is_some_and(|kind| kind.as_bytes().to_ascii_lowercase().starts_with(b"text/event-stream"))
 }
 
 /// The response headers that may reach the client; the provider's request id under a name of its own.

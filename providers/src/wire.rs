@@ -10,9 +10,10 @@ use understudy_messages::conversation::Conversation;
 use understudy_messages::request::{Endpoint, RequestFacts};
 use understudy_messages::settings::Api;
 
-pub use self::fit::obstacle;
+pub use self::fit::{Obstacle, obstacle};
 pub use self::writer::{Style, Writer, error_body};
 pub use crate::answer::{Answer, AnswerError, Whole};
+pub use crate::openai::responses::kept::{Kept, of_body as kept};
 pub use crate::request_error::RequestError;
 use crate::sse::Frame;
 use crate::stream::FrameRead;
@@ -91,8 +92,13 @@ pub fn write(api: Api, conversation: &Conversation, target: &Target<'_>) -> Resu
 /// The client's own body for a provider that speaks its format: the model's name in it, what is ours out of it, the rest
 /// as it came. `facts` are those of `body`.
 pub fn for_model(endpoint: Endpoint, body: &Bytes, facts: &RequestFacts, target: &Target<'_>) -> Bytes {
-    let ask_usage = target.ask_usage && endpoint == Endpoint::Chat;
-    openai::chat::request::for_model(body, facts, target.model, ask_usage)
+    let model = target.model;
+    match endpoint {
+        Endpoint::Chat => openai::chat::request::for_model(body, facts, model, target.ask_usage),
+        Endpoint::Responses => openai::responses::request::for_model(body, facts, model),
+        Endpoint::Messages | Endpoint::CountTokens => anthropic::messages::request::for_model(body, facts, model),
+        Endpoint::Embeddings => openai::chat::request::for_model(body, facts, model, false),
+    }
 }
 
 /// Reads an answer that came whole; with `pieces`, also what it says.

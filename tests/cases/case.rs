@@ -76,7 +76,7 @@ pub(crate) enum Action {
 #[serde(deny_unknown_fields)]
 pub(crate) struct Request {
     pub(crate) id: String,
-    pub(crate) api: Api,
+    pub(crate) api: ClientApi,
     pub(crate) body: Value,
     #[serde(default)]
     pub(crate) headers: BTreeMap<String, String>,
@@ -92,7 +92,28 @@ impl Request {
     }
 }
 
-/// A wire format.
+/// A wire format that clients speak.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ClientApi {
+    #[default]
+    OpenaiChat,
+    OpenaiResponses,
+    Anthropic,
+}
+
+impl ClientApi {
+    /// Where it is spoken.
+    pub(crate) const fn path(self) -> &'static str {
+        match self {
+            Self::OpenaiChat => "/v1/chat/completions",
+            Self::OpenaiResponses => "/v1/responses",
+            Self::Anthropic => "/v1/messages",
+        }
+    }
+}
+
+/// A wire format that providers speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Api {
@@ -103,12 +124,12 @@ pub(crate) enum Api {
 }
 
 impl Api {
-    /// The spelling of the cases.
+    /// The product's spelling.
     pub(crate) const fn as_label(self) -> &'static str {
         match self {
             Self::OpenaiChat => "openai-chat",
             Self::OpenaiResponses => "openai-responses",
-            Self::Anthropic => "anthropic",
+            Self::Anthropic => "anthropic-messages",
             Self::Gemini => "gemini",
         }
     }

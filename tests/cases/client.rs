@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use understudy_providers::sim::journal::Journal;
 use understudy_tests::gateway::Gateway;
 
-use crate::case::{Api, Request};
+use crate::case::Request;
 use crate::reply::Reply;
 
 /// Every client of a case.
@@ -44,9 +44,10 @@ impl Clients {
     pub(crate) fn send(&mut self, request: &Request) {
         let (leave, received, journal) = (CancellationToken::new(), self.received.clone(), self.journal.clone());
         self.leave.insert(request.id.clone(), leave.clone());
-        let (id, prepared) = (request.id.clone(), self.prepare(request));
+        let (id, api, prepared) = (request.id.clone(), request.api, self.prepare(request));
         self.under_way.spawn(async move {
             let mut reply = Reply {
+                api,
                 sent: journal.elapsed(),
                 ..Reply::default()
             };
@@ -59,7 +60,7 @@ impl Clients {
     }
 
     fn prepare(&self, request: &Request) -> RequestBuilder {
-        let mut prepared = self.http.post(format!("{}{}", self.api, path(request.api)));
+        let mut prepared = self.http.post(format!("{}{}", self.api, request.api.path()));
         prepared = prepared
             .header("x-request-id", &request.id)
             .body(request.body.to_string());
@@ -102,15 +103,6 @@ impl Clients {
     /// What clients got, and when they left.
     pub(crate) fn finish(self) -> (BTreeMap<String, Reply>, Vec<Duration>) {
         (self.replies, self.leaves)
-    }
-}
-
-const fn path(api: Api) -> &'static str {
-    match api {
-        Api::OpenaiChat => "/v1/chat/completions",
-        Api::OpenaiResponses => "/v1/responses",
-        Api::Anthropic => "/v1/messages",
-        Api::Gemini => "/v1beta/models",
     }
 }
 

@@ -38,6 +38,7 @@ fn request(events: &[SharedEvent], turn: TurnId) -> Option<String> {
         | Event::WindowOpened { .. }
         | Event::Probed { .. }
         | Event::TerminalFailure(_)
+        | Event::StreamContinued(_)
         | Event::GenerationPublished { .. } => None,
     })
 }
@@ -50,6 +51,7 @@ fn hooks(event: &Event) -> Vec<(TurnId, Hook, Value)> {
         Event::CandidateSkipped(_)
         | Event::WindowOpened { .. }
         | Event::Probed { .. }
+        | Event::StreamContinued(_)
         | Event::GenerationPublished { .. } => Vec::new(),
     }
 }

@@ -4,9 +4,9 @@ use std::time::SystemTime;
 
 use understudy_messages::failure::Reason;
 use understudy_providers::classify::{Signal, classify};
-use understudy_providers::openai::chat::answer;
 
-use crate::chat::cuts;
+use crate::answers::read_whole;
+use crate::cuts::cuts;
 use crate::recording::Recording;
 use crate::replay::Replay;
 
@@ -21,7 +21,7 @@ pub(crate) fn check(recording: &Recording, seed: u64) -> Result<(), String> {
         return judge(recording, whole(recording, &body));
     }
     for (way, reads) in cuts(&body, seed) {
-        let replay = Replay::of(&reads, response.then)?;
+        let replay = Replay::of(recording.api, &reads, response.then)?;
         let judged = judge(recording, replay.reason(provider(recording)));
         judged.map_err(|difference| format!("{way}: {difference}"))?;
     }
@@ -56,9 +56,9 @@ fn classified(recording: &Recording, body: &[u8]) -> Reason {
 
 /// Why a body with a success status is no answer; nothing when it is one.
 fn whole(recording: &Recording, body: &[u8]) -> Option<Reason> {
-    match answer::read(body) {
+    match read_whole(recording.api, body) {
         Err(error) => Some(error.observed().reason),
-        Ok(answer) if answer.error.is_some() => Some(classified(recording, body)),
-        Ok(answer) => answer.is_empty().then_some(Reason::EmptyResponse),
+        Ok((whole, _)) if whole.error.is_some() => Some(classified(recording, body)),
+        Ok((whole, _)) => whole.is_empty().then_some(Reason::EmptyResponse),
     }
 }

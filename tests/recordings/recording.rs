@@ -6,13 +6,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde::de::{Deserializer, Error};
 use serde_json::{Map, Value};
 use understudy_messages::failure::Reason;
+use understudy_messages::settings::Api;
 
 /// One exchange and what an independent reader made of it.
 #[derive(Deserialize)]
 pub(crate) struct Recording {
-    pub(crate) api: String,
+    #[serde(deserialize_with = "api")]
+    pub(crate) api: Api,
     /// Why a recorded error is one; nothing where that is open.
     pub(crate) reason: Option<Reason>,
     pub(crate) request: Request,
@@ -61,12 +64,12 @@ impl Recording {
 }
 
 impl Response {
-    /// Whether the body is a stream of events.
+    /// Whether the body is a stream: of events, or of the elements of an array.
     pub(crate) fn is_stream(&self) -> bool {
         let named = self
             .header("content-type")
             .is_some_and(|kind| kind.starts_with("text/event-stream"));
-        named || self.sse.is_some()
+        named || self.sse.is_some() || self.status == 200 && self.bytes().starts_with(b"[")
     }
 
     /// The value of a header; the name in lower case.
@@ -103,4 +106,15 @@ pub(crate) fn name(file: &Path) -> String {
     let mut parts: Vec<_> = file.iter().rev().take(2).map(|part| part.to_string_lossy()).collect();
     parts.reverse();
     parts.join("/")
+}
+
+/// The recordings' own names of the wire formats.
+fn api<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Api, D::Error> {
+    match &*String::deserialize(deserializer)? {
+        "openai-chat" => Ok(Api::OpenaiChat),
+        "openai-responses" => Ok(Api::OpenaiResponses),
+        "anthropic" => Ok(Api::AnthropicMessages),
+        "gemini" => Ok(Api::Gemini),
+        other => Err(D::Error::custom(format!("no reader for {other}"))),
+    }
 }

@@ -1,7 +1,9 @@
-//! Black-box harnesses over the real app, and what they share: a gateway in a thread of its own, and the folder of
-//! shared test material.
+//! Black-box harnesses over the real app, and what they share: a gateway in a thread of its own, its actors on the test's
+//! thread, the protocols of its clients, and the folder of shared test material.
 
 pub mod gateway;
+pub mod house;
+pub mod protocol;
 
 use std::path::PathBuf;
 

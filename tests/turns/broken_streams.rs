@@ -1,4 +1,5 @@
-//! A stream that breaks after content: a protocol-right error ending, never a truncated success, and no second voice.
+//! A stream that breaks after content under the policy `error`: a protocol-right error ending, never a truncated success,
+//! and no second voice.
 
 use std::time::Duration;
 
@@ -8,6 +9,8 @@ use understudy_messages::failure::Reason;
 use understudy_messages::turn::TurnOutcome;
 
 use crate::stage::{DONE, Reply, Stage, delta, finish, question, read, second, stream, text};
+
+const ERROR: &str = "agents: { default: { model: main, on_broken_stream: error } }\n";
 
 /// Checks an ending: what had come, one error frame, nothing else; booked as `end`.
 async fn ends_in_an_error(stage: &Stage, reply: &Reply, begun: &str, reason: Reason, end: &str) {
@@ -37,7 +40,7 @@ async fn ends_in_an_error(stage: &Stage, reply: &Reply, begun: &str, reason: Rea
 }
 
 async fn breaks(frames: &[&str], begun: usize, then: &str, reason: Reason, end: &str) {
-    let stage = Stage::with_second(stream(frames.iter().copied(), then), "").await;
+    let stage = Stage::with_second(stream(frames.iter().copied(), then), ERROR).await;
     let reply = stage.ask(&question(true)).await;
     ends_in_an_error(&stage, &reply, &frames[..begun].concat(), reason, end).await;
 }
@@ -79,7 +82,7 @@ async fn a_providers_error_in_mid_answer_is_told_in_our_words() {
     for named in ["", "event: error\n"] {
         let error = [named, error].concat();
         let frames = [&*text("once"), &error];
-        let stage = Stage::with_second(stream(frames, "close"), "").await;
+        let stage = Stage::with_second(stream(frames, "close"), ERROR).await;
         let reply = stage.ask(&question(true)).await;
         let ending = "error_after_content";
         ends_in_an_error(&stage, &reply, frames[0], Reason::Overloaded, ending).await;
@@ -91,7 +94,7 @@ async fn a_providers_error_in_mid_answer_is_told_in_our_words() {
 async fn a_stream_that_falls_silent_ends_at_the_idle_limit_whatever_comments_say() {
     let comments = json!([[0, text("once")], [20_000, ": still here\n\n", 6]]);
     let call = json!({ "headers": { "content-type": "text/event-stream" }, "frames": comments, "then": "hang" });
-    let stage = Stage::with_second(call, "").await;
+    let stage = Stage::with_second(call, ERROR).await;
     let response = stage.gateway.chat(&question(true), |request| request).await;
     let began = stage.clock.now();
     let reply = stage.in_time(Duration::from_secs(1), read(response)).await;

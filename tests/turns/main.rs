@@ -3,6 +3,8 @@
 mod backpressure;
 mod broken_streams;
 mod cancel;
+mod continued_across;
+mod continued_streams;
 mod crowd;
 mod deadlines;
 mod ends;
@@ -10,12 +12,17 @@ mod engine;
 mod exhaustion;
 mod failover;
 mod headers;
-mod house;
+mod messages;
 mod old_clients;
 mod operations;
 mod pass_through;
+mod references;
+mod responses;
 mod secrets;
 mod sessions;
 mod stage;
 mod surface;
+mod translation;
 mod usage;
+
+use understudy_tests::house;

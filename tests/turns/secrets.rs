@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tracing::level_filters::LevelFilter;
 
-use crate::stage::{Reply, SECOND_SAYS, Stage, finish, question, stream, text};
+use crate::stage::{Reply, Stage, finish, question, stream, text};
 
 /// What the configuration holds, for the lead and the second.
 const KEY: &str = "canary-key-of-";
@@ -135,7 +135,7 @@ async fn an_error_in_mid_stream_says_nothing_that_the_provider_said() {
     let begun = text("once");
     let calls = [
         stream([&*begun, &error], "close"),
-        json!({ "answer": { "text": SECOND_SAYS } }),
+        indiscreet("b", 400, "invalid_value"),
     ];
     let reply = plays(calls, true).await;
     let ending = reply.text().split_off(begun.len());

@@ -48,15 +48,20 @@ impl Stage {
 
     /// Plays `plan` with these further lines of configuration.
     pub async fn set_with(plan: Value, configuration: &str) -> Self {
-        Self::set_as(plan, "", configuration).await
+        Self::set_as(plan, &|_| "", configuration).await
     }
 
     /// Plays `plan` with these further settings of every provider.
     pub async fn set_providers(plan: Value, settings: &str) -> Self {
+        Self::set_as(plan, &|_| settings, "").await
+    }
+
+    /// Plays `plan` with the further settings that each target's provider has.
+    pub async fn set_each(plan: Value, settings: &dyn Fn(&str) -> &'static str) -> Self {
         Self::set_as(plan, settings, "").await
     }
 
-    async fn set_as(plan: Value, settings: &str, configuration: &str) -> Self {
+    async fn set_as<'a>(plan: Value, settings: &dyn Fn(&str) -> &'a str, configuration: &str) -> Self {
         let targets: Vec<String> = plan.as_object().expect("scripts by target").keys().cloned().collect();
         let clock = Clock::movable();
         let options = SimOptions {
@@ -67,7 +72,7 @@ impl Stage {
         let simulator = Simulator::start(plan, options).await.expect("a simulator");
         let providers: String = targets
             .iter()
-            .map(|name| provider(&simulator, name, settings))
+            .map(|name| provider(&simulator, name, settings(name)))
             .collect();
         let chain = targets.join(", ");
         let yaml = format!("providers:\n{providers}models:\n  main: {{ chain: [{chain}] }}\n{configuration}");
@@ -104,6 +109,17 @@ impl Stage {
     pub async fn ask_raw(&self, body: impl Into<Bytes>) -> Reply {
         let request = self.gateway.client().post(self.gateway.api("/v1/chat/completions"));
         read(request.body(body.into()).send().await.expect("a response")).await
+    }
+
+    /// Asks a path of the API listener with exactly these bytes, in an edited request.
+    pub async fn post(
+        &self,
+        path: &str,
+        body: impl Into<Bytes>,
+        edit: impl FnOnce(RequestBuilder) -> RequestBuilder,
+    ) -> Reply {
+        let request = self.gateway.client().post(self.gateway.api(path)).body(body.into());
+        read(edit(request).send().await.expect("a response")).await
     }
 
     /// `GET`s a path of the API listener.
@@ -212,7 +228,12 @@ fn provider(simulator: &Simulator, target: &str, settings: &str) -> String {
     let target = ModelRef::parse(target).expect("provider/model");
     let (name, model, url) = (&target.provider, &target.model, simulator.base_url_of(&target));
     let key = format!("canary-key-of-{name}");
-    format!("  {name}: {{ api: openai-chat, base_url: \"{url}\", api_key: {key}, models: [{model}], {settings} }}\n")
+    let api = if settings.contains("api:") {
+        ""
+    } else {
+        "api: openai-chat, "
+    };
+    format!("  {name}: {{ {api}base_url: \"{url}\", api_key: {key}, models: [{model}], {settings} }}\n")
 }
 
 /// Reads a response to its end.

@@ -1,6 +1,7 @@
 //! The conductor: owns the cast of one turn until its end, asks one candidate after the other, writes the ending.
 
 mod booking;
+mod broken;
 mod path;
 
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use understudy_messages::session::{PreparePrompt, Prompt};
 use understudy_messages::terminal::{TurnFailure, conclude};
 use understudy_messages::turn::{AttemptRecord, Candidate, Cast, Performance, TurnContext, TurnOutcome};
 
+use self::broken::Broken;
 use self::path::{Here, Tried};
 use super::ProviderContext;
 use super::failover::{Situation, Step, next_step};
@@ -33,6 +35,7 @@ pub(super) struct Conductor {
     here: Here,
     tried: Vec<Tried>,
     attempts: Vec<AttemptRecord>,
+    broken: Broken,
     /// Providers whose certificate could not be trusted in this turn.
     untrusted: Vec<usize>,
     /// The first verdict of a content filter, once another provider has been asked about it.
@@ -60,6 +63,7 @@ impl Conductor {
             here: Here::default(),
             tried: Vec::new(),
             attempts: Vec::new(),
+            broken: Broken::default(),
             untrusted: Vec::new(),
             filtered: None,
             asked_early: false,
@@ -81,17 +85,22 @@ impl Conductor {
             let Ok(prompt) = self.prompt(&candidate).await else {
                 return self.session_lost().await;
             };
+            let continuation = prompt.continuation.clone();
+            self.here.going_on = continuation.as_ref().is_some_and(|it| !it.text.is_empty());
+            self.here.prefilled = continuation.as_ref().is_some_and(|it| it.prefill);
             let (sent, probe) = (self.context.clock.now(), ticket.is_probe());
             self.here.used.push(ticket.credential());
             let result = self.attempt(&candidate, prompt, ticket.credential()).await;
             self.settle(ticket, &candidate.model, &result);
             self.book(&candidate.model, sent, &result);
-            let failure = match result {
+            self.continued(&candidate.model, continuation.as_deref());
+            let (failure, delivered) = match result {
                 Ok(answered) => return self.answered(candidate.model.clone(), sent, answered).await,
                 Err(AttemptError::Cancelled) => return self.cancelled().await,
-                Err(AttemptError::Failed { failure, .. }) => failure,
+                Err(AttemptError::Failed { failure, delivered, .. }) => (failure, delivered),
             };
             self.note(&candidate, &failure);
+            self.note_broken(&candidate, &failure, delivered);
             match self.decide(&candidate, &failure, probe).await {
                 Next::Ask(next) => ticket = next,
                 Next::Surface { retry_after } => return self.surface(retry_after).await,
@@ -118,11 +127,14 @@ impl Conductor {
             prompt,
             number: u32::try_from(self.attempts.len() + 1).unwrap_or(u32::MAX),
             successor: self.successor(None).is_some(),
+            continuable: self.is_continuable(),
             credential,
             cancel: self.turn.cancel.child(),
         };
         let port = slot.ok_or_else(lost)?;
-        port.attempt.send(attempt).await.unwrap_or_else(|_| Err(lost()))
+        self.turn.client.begin_attempt();
+        let answer = self.kept_alive(port.attempt.send(attempt)).await;
+        answer.unwrap_or_else(|_| Err(lost()))
     }
 
     /// Asks the session what this candidate is to be told.
@@ -131,7 +143,9 @@ impl Conductor {
             turn: self.turn.clone(),
             candidate: candidate.clone(),
         };
-        self.turn.session.prepare.send(ask).await
+        let prompt = self.turn.session.prepare.send(ask).await?;
+        let continuation = self.continuation(candidate);
+        Ok(Prompt { continuation, ..prompt })
     }
 
     /// Decides what to do about a failure and takes leave for it. What is published is what is done: a retry whose wait is
@@ -174,7 +188,10 @@ impl Conductor {
         let retry = &self.turn.retry;
         let most = u32::try_from(2 * self.cast.candidates.len() + 2).unwrap_or(u32::MAX);
         Situation {
-            delivered: self.turn.client.progress(),
+            delivered: self.turn.client.attempt_progress(),
+            continuable: self.broken.is_plain && self.is_continuable(),
+            going_on: self.here.going_on,
+            prefilled: self.here.prefilled,
             replay_safe: self.turn.effects.replay_safe(),
             successor: self.successor(Some(failure)),
             same_again: !probe && ledger.is_some_and(|ledger| ledger.may_retry(&from.model.model, credential, now)),
@@ -236,11 +253,15 @@ impl Conductor {
         }
         let clock = &self.context.clock;
         let began = clock.now();
-        let waited = tokio::select! {
-            biased;
-            _ = self.turn.cancel.cancelled() => false,
-            () = clock.sleep_until(began + after) => true,
+        let wait = async {
+            tokio::select! {
+                biased;
+                _ = self.turn.cancel.cancelled() => false,
+                () = clock.sleep_until(began + after) => true,
+            }
         };
+        self.turn.client.begin_attempt();
+        let waited = self.kept_alive(wait).await;
         self.upstream += clock.now().duration_since(began);
         waited
     }
@@ -263,7 +284,7 @@ impl Conductor {
         let served_by = Some((self.here.position, model));
         Performance {
             served_by,
-            usage: answered.usage,
+            usage: self.whole_usage(answered.usage),
             ..self.performance(TurnOutcome::Completed, None)
         }
     }
@@ -300,8 +321,13 @@ impl Conductor {
     /// Nobody could answer: tells the client why, and when to come back.
     async fn surface(self, retry_after: Option<Duration>) -> Performance {
         let soonest = self.soonest().into_iter().chain(retry_after).min();
-        let failure = conclude(&self.concluding(), soonest);
+        let failure = self.unsupported();
+        let failure = TurnFailure {
+            attempts: u32::try_from(self.attempts.len()).unwrap_or(u32::MAX),
+            ..failure.unwrap_or_else(|| conclude(&self.concluding(), soonest))
+        };
         let last = self.tried.iter().rev().find_map(Tried::failure);
+        let last = self.broken.cause.as_ref().map(|(_, failure)| failure).or(last);
         let reason = failure
             .cause
             .or(last.map(|last| last.reason))

@@ -3,12 +3,16 @@
 //! Order within one candidate (contract §5.4): the same again, another credential, the next candidate, the client.
 //! Amounts and waits are design §6.
 
+mod continuable;
+
 use std::time::Duration;
 
 use understudy_messages::answer::Progress;
 use understudy_messages::events::Decision;
 use understudy_messages::failure::{Cut, Failure, Nuance, Reason};
 use understudy_messages::settings::{BrokenStream, ContentFilter, RetrySettings};
+
+pub use continuable::continuable;
 
 /// The wait before a broken server is asked again while somebody else could answer.
 const SHORT_BACKOFF: Duration = Duration::from_millis(250);
@@ -21,8 +25,14 @@ const BACKOFF_CAP: Duration = Duration::from_secs(8);
 /// What is known when an attempt has failed.
 #[derive(Clone, Copy, Debug)]
 pub struct Situation<'a> {
-    /// What the client has seen.
+    /// What the client has seen of the failed attempt.
     pub delivered: Progress,
+    /// Whether all that it has seen of the answer is text that somebody else may go on with.
+    pub continuable: bool,
+    /// Whether the failed attempt went on with a text, so that its request was not quite the client's.
+    pub going_on: bool,
+    /// Whether that text stood last in its request.
+    pub prefilled: bool,
     /// Whether everything that ran in this turn may run again.
     pub replay_safe: bool,
     /// The place of the next candidate that is usable and suits the failure.
@@ -93,13 +103,18 @@ impl Step {
 /// The next step.
 pub fn next_step(failure: &Failure, situation: &Situation<'_>) -> Step {
     const SURFACE: Step = Step::Surface { retry_after: None };
-    let over = match situation.on_broken_stream {
-        BrokenStream::Error | BrokenStream::Hold | BrokenStream::Continue => situation.delivered.is_answer(),
-    };
-    if over || !situation.replay_safe || situation.attempts >= situation.max_attempts {
+    if !situation.replay_safe || situation.attempts >= situation.max_attempts {
         return SURFACE;
     }
     let onward = situation.successor.map_or(SURFACE, |to| Step::FallbackModel { to });
+    if situation.delivered.is_answer() {
+        let filter = failure.nuance == Some(Nuance::ContentFilter);
+        let stays = filter && situation.on_content_filter == ContentFilter::Surface;
+        return match situation.on_broken_stream {
+            BrokenStream::Continue if situation.continuable && !stays => onward,
+            BrokenStream::Error | BrokenStream::Hold | BrokenStream::Continue => SURFACE,
+        };
+    }
     if situation.on_status {
         return onward;
     }
@@ -107,7 +122,11 @@ pub fn next_step(failure: &Failure, situation: &Situation<'_>) -> Step {
         Reason::Format => match (failure.nuance, situation.on_content_filter) {
             (Some(Nuance::ContentFilter), ContentFilter::Next) => onward,
             (Some(Nuance::ContentFilter), ContentFilter::Surface) => SURFACE,
-            (Some(Nuance::LongWindow | Nuance::RequestSizeCeiling) | None, _) => SURFACE,
+            (Some(Nuance::Untranslatable), _) => onward,
+            (Some(Nuance::PrefillRefused), _) if situation.prefilled => Step::RetrySame { after: Duration::ZERO },
+            // the client's own request is well: somebody has answered it
+            (Some(_) | None, _) if situation.going_on => onward,
+            (Some(Nuance::LongWindow | Nuance::RequestSizeCeiling | Nuance::PrefillRefused) | None, _) => SURFACE,
         },
         Reason::ContextOverflow | Reason::TlsCertificate => onward,
         Reason::Auth

@@ -9,7 +9,7 @@ mod ticket;
 mod view;
 mod windows;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -28,6 +28,9 @@ use self::windows::{Asked, Spread, Windows};
 
 /// How many models of one provider have a breaker of their own; beyond it those that are shut are forgotten.
 const MOST_BREAKERS: usize = 4096;
+
+/// Of how many models of one provider it is remembered that they take no prefill.
+const MOST_REFUSALS: usize = 4096;
 
 /// Why a candidate is left alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +77,8 @@ pub struct Ledger {
     troubled: AtomicUsize,
     /// When each listed model last answered, in milliseconds since `epoch`, plus one.
     pulses: BTreeMap<Name, AtomicU64>,
+    /// Models that took no prefill: no fault of theirs, so that it is no part of their health.
+    without_prefill: Mutex<BTreeSet<Name>>,
     uses: Vec<AtomicU64>,
     epoch: Instant,
 }
@@ -125,6 +130,7 @@ impl Ledger {
             },
             uses: (0..settings.api_keys.len().max(1)).map(|_| AtomicU64::new(0)).collect(),
             breakers: Mutex::default(),
+            without_prefill: Mutex::default(),
             troubled: AtomicUsize::new(0),
             settings,
             breaker,
@@ -168,6 +174,20 @@ impl Ledger {
             uses.fetch_add(1, Ordering::Relaxed);
         }
         Ok(Ticket::new(self.clone(), model.clone(), credential, probe))
+    }
+
+    /// Remembers that `model` goes on from no text that stands last.
+    pub fn note_prefill_refused(&self, model: &Name) {
+        let mut refusals = lock(&self.without_prefill);
+        if refusals.len() >= MOST_REFUSALS {
+            refusals.clear();
+        }
+        refusals.insert(model.clone());
+    }
+
+    /// Whether `model` has refused to go on from a text that stood last.
+    pub fn refuses_prefill(&self, model: &Name) -> bool {
+        lock(&self.without_prefill).contains(model)
     }
 
     /// Forgets the windows and breakers of one model, or of all.

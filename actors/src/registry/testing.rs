@@ -28,6 +28,7 @@ pub(crate) fn settings() -> Settings {
         fallbacks: vec![model("b/mid"), model("open/any")],
         on_broken_stream: Default::default(),
         on_content_filter: Default::default(),
+        on_malformed_frame: Default::default(),
         failover_on_status: Vec::new(),
     };
     Settings {

@@ -13,6 +13,10 @@ pub enum Route {
     ChatCompletions,
     /// `POST /v1/responses`
     Responses,
+    /// `GET /v1/responses/{id}`
+    Response,
+    /// `GET /v1/responses/{id}/input_items`
+    InputItems,
     /// `POST /v1/messages`
     Messages,
     /// `POST /v1/messages/count_tokens`
@@ -42,9 +46,11 @@ pub enum Route {
 }
 
 /// Every route, in the order of the enum.
-pub const ROUTES: [Route; 15] = [
+pub const ROUTES: [Route; 17] = [
     Route::ChatCompletions,
     Route::Responses,
+    Route::Response,
+    Route::InputItems,
     Route::Messages,
     Route::CountTokens,
     Route::Embeddings,
@@ -66,6 +72,8 @@ impl Route {
         match self {
             Self::ChatCompletions => "/v1/chat/completions",
             Self::Responses => "/v1/responses",
+            Self::Response => "/v1/responses/{id}",
+            Self::InputItems => "/v1/responses/{id}/input_items",
             Self::Messages => "/v1/messages",
             Self::CountTokens => "/v1/messages/count_tokens",
             Self::Embeddings => "/v1/embeddings",
@@ -91,7 +99,9 @@ impl Route {
             | Self::CountTokens
             | Self::Embeddings
             | Self::ProviderReset => "POST",
-            Self::Models
+            Self::Response
+            | Self::InputItems
+            | Self::Models
             | Self::Model
             | Self::Metrics
             | Self::Livez

@@ -127,11 +127,11 @@ impl ServerConfig {
         }
     }
 
-    /// A configuration from `OPENAI_API_KEY`, `OPENAI_BASE_URL` and `OPENAI_MODEL`; `None` when no provider's key is set.
+    /// A configuration from the keys of OpenAI, Anthropic and Gemini that are set, each a provider with one model, asked in
+    /// this order; `None` when none is set.
     ///
     /// # Errors
-    /// [`ConfigError::Invalid`] when a variable has an unusable value, or when the only keys are for providers that are
-    /// not supported yet.
+    /// [`ConfigError::Invalid`] when a variable has an unusable value.
     pub fn from_environment(env: &Environment<'_>) -> Result<Option<Self>, ConfigError> {
         environment::read(env)
     }

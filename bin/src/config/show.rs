@@ -87,6 +87,8 @@ fn model(model: &ModelSettings) -> Model {
     Model {
         context: context.map(Count::from),
         first_content: model.first_content.map(Time),
+        prefill: model.prefill.map(Flag),
+        embedding_space: model.embedding_space.as_deref().map(|space| literal(space).into()),
     }
 }
 
@@ -102,6 +104,7 @@ fn agent(agent: &AgentSettings) -> Agent {
         },
         on_broken_stream: Word(agent.on_broken_stream),
         on_content_filter: Word(agent.on_content_filter),
+        on_malformed_frame: Word(agent.on_malformed_frame),
         failover: Failover {
             on_status: agent
                 .failover_on_status

@@ -2,14 +2,14 @@ use std::time::Duration;
 
 use secrecy::ExposeSecret;
 use understudy_messages::ids::ModelRef;
-use understudy_messages::settings::{BrokenStream, ContentFilter, KeyOrder};
+use understudy_messages::settings::{Api, BrokenStream, ContentFilter, KeyOrder, MalformedFrame};
 
 use super::*;
 
 const SAMPLE: &str = r#"
 listen: { api: 127.0.0.1:4242, admin: 127.0.0.1:4243 }
 providers:
-  anthropic: { api: openai-chat, base_url: "https://api.anthropic.com/v1/", api_key: "${ANTHROPIC_API_KEY}" }
+  anthropic: { api: anthropic-messages, base_url: "https://api.anthropic.com/v1/", api_key: "${ANTHROPIC_API_KEY}" }
   openai:
     api_keys: ["${OPENAI_KEY_A}", "${OPENAI_KEY_B}"]
     models: [gpt-5.5, gpt-5.5-mini]
@@ -19,12 +19,13 @@ providers:
     ask_usage: "true"
 models:
   fast: { chain: [openai/gpt-5.5-mini, anthropic/claude-haiku-5] }
-  openai/gpt-5.5: { context: 400000, first_content: 120s }
+  openai/gpt-5.5: { context: 400000, prefill: false, first_content: 120s, embedding_space: large }
 agents:
   support:
     model: { primary: anthropic/claude-opus-5, fallbacks: [openai/gpt-5.5, anthropic/claude-haiku-5] }
     on_broken_stream: error
     on_content_filter: next
+    on_malformed_frame: fail
     failover: { on_status: [404, 599] }
   strict: { model: openai/gpt-5.5 }
   quick: { model: fast }
@@ -95,6 +96,8 @@ fn the_sample_becomes_settings() {
     let known = &settings.models[&ModelRef::new("openai", "gpt-5.5")];
     assert_eq!(known.context, Some(400_000));
     assert_eq!(known.first_content, Some(Duration::from_secs(120)));
+    assert_eq!(known.prefill, Some(false));
+    assert_eq!(known.embedding_space.as_deref(), Some("large"));
     assert_eq!(config.client_keys.len(), 1);
     assert!(config.admin_token.is_some());
     assert_eq!(config.log.format, LogFormat::Json);
@@ -116,9 +119,11 @@ fn agents_keep_their_order_and_their_models() {
     );
     assert_eq!(support.on_broken_stream, BrokenStream::Error);
     assert_eq!(support.on_content_filter, ContentFilter::Next);
+    assert_eq!(support.on_malformed_frame, MalformedFrame::Fail);
     assert_eq!(support.failover_on_status, [404, 599]);
     assert!(strict.fallbacks.is_empty() && strict.failover_on_status.is_empty());
     assert_eq!(strict.on_content_filter, ContentFilter::Surface);
+    assert_eq!(strict.on_malformed_frame, MalformedFrame::Skip);
     assert_eq!(quick.primary.to_string(), "openai/gpt-5.5-mini");
     assert_eq!(quick.fallbacks, models(&["anthropic/claude-haiku-5"]));
     assert_eq!(settings.default_agent, 0);
@@ -298,10 +303,103 @@ fn document_with(pattern: &str, value: &str) -> (String, String) {
 
 #[test]
 fn a_vendor_known_by_name_needs_a_key_and_a_server_of_ones_own_does_not() {
-    let openai = |keys: &str| format!("providers: {{ openai: {{ models: [m], {keys} }} }}");
-    assert_eq!(only_problem(&openai("")).0, "providers.openai.api_key: is missing");
-    accepted(&openai("api_keys: [a, b]"));
-    accepted(&openai("base_url: 'http://127.0.0.1:8000/v1'"));
+    for (vendor, variable) in [
+        ("openai", "OPENAI_API_KEY"),
+        ("anthropic", "ANTHROPIC_API_KEY"),
+        ("gemini", "GEMINI_API_KEY"),
+    ] {
+        let with = |keys: &str| format!("providers: {{ {vendor}: {{ models: [m], {keys} }} }}");
+        let (problem, fix) = only_problem(&with(""));
+        assert_eq!(problem, format!("providers.{vendor}.api_key: is missing"));
+        assert!(fix.contains(&format!("${{{variable}}}")), "{fix}");
+        accepted(&with("api_keys: [a, b]"));
+        accepted(&with("base_url: 'http://127.0.0.1:8000/v1'"));
+    }
+}
+
+#[test]
+fn a_vendor_known_by_name_needs_neither_format_nor_address() {
+    let provider = |text: &str| {
+        let config = accepted(&format!("providers: {{ {text} }}"));
+        let provider = config.settings.providers.into_values().next().expect("is one");
+        (provider.api, provider.base_url.clone())
+    };
+    let google = "https://generativelanguage.googleapis.com/v1beta";
+    for (text, api, address) in [
+        ("openai: { api_key: k", Api::OpenaiChat, "https://api.openai.com/v1"),
+        (
+            "openai: { api_key: k, api: openai-responses",
+            Api::OpenaiResponses,
+            "https://api.openai.com/v1",
+        ),
+        (
+            "anthropic: { api_key: k",
+            Api::AnthropicMessages,
+            "https://api.anthropic.com/v1",
+        ),
+        ("gemini: { api_key: k", Api::Gemini, google),
+        (
+            "gemini: { api_key: k, api: openai-chat",
+            Api::OpenaiChat,
+            &format!("{google}/openai"),
+        ),
+    ] {
+        assert_eq!(
+            provider(&format!("{text}, models: [m] }}")),
+            (api, address.to_owned()),
+            "{text}"
+        );
+    }
+    let elsewhere = only_problem("providers: { gemini: { api: openai-responses, api_key: k, models: [m] } }");
+    assert_eq!(elsewhere.0, "providers.gemini.base_url: is missing");
+}
+
+#[test]
+fn the_way_to_write_an_address_is_told_for_each_format() {
+    for (api, before) in [
+        ("openai-chat", "`/chat/completions`"),
+        ("openai-responses", "`/responses`"),
+        ("anthropic-messages", "`/messages`"),
+        ("gemini", "`/models`"),
+    ] {
+        let provider = |url: &str| only_problem(&format!("providers: {{ p: {{ api: {api}, {url} models: [m] }} }}"));
+        let (missing, fix) = provider("");
+        assert_eq!(missing, "providers.p.base_url: is missing");
+        assert!(fix.contains(before), "{fix}");
+        let (wrong, fix) = provider("base_url: 'file:///x',");
+        assert_eq!(wrong, "providers.p.base_url: is no http or https address");
+        assert!(fix.contains(before), "{fix}");
+    }
+}
+
+#[test]
+fn what_becomes_of_a_broken_stream_is_one_of_three_words() {
+    let policy = |written: &str| {
+        let text = format!("{MINIMAL}agents: {{ a: {{ model: openai/m{written} }} }}");
+        accepted(&text).settings.agents[0].on_broken_stream
+    };
+    assert_eq!(policy(""), BrokenStream::Continue);
+    assert_eq!(policy(", on_broken_stream: continue"), BrokenStream::Continue);
+    assert_eq!(policy(", on_broken_stream: hold"), BrokenStream::Hold);
+    assert_eq!(policy(", on_broken_stream: error"), BrokenStream::Error);
+    let wrong = format!("{MINIMAL}agents: {{ a: {{ model: openai/m, on_broken_stream: resume }} }}");
+    assert_eq!(
+        only_problem(&wrong).0,
+        "agents.a.on_broken_stream: is none of the known words"
+    );
+}
+
+#[test]
+fn what_is_known_of_a_model_is_checked() {
+    let model = |text: &str| only_problem(&format!("{MINIMAL}models: {{ openai/m: {{ {text} }} }}")).0;
+    assert_eq!(
+        model("prefill: maybe"),
+        "models.openai/m.prefill: is neither true nor false"
+    );
+    assert_eq!(
+        model("embedding_space: ''"),
+        "models.openai/m.embedding_space: is empty"
+    );
 }
 
 #[test]
@@ -371,7 +469,7 @@ colour: red
       fix:   set the variable, or write `$${` for a plain `${`
 
     providers.local.api: is missing  (understudy.yaml:5)
-      fix:   name the wire format: openai-chat
+      fix:   name the wire format: openai-chat, openai-responses, anthropic-messages, gemini
 
     providers.local.base_url: has a user, a query or a fragment in it  (understudy.yaml:5)
       fix:   keep the plain address here, and the credential in `api_key`
@@ -403,7 +501,7 @@ colour: red
       fix:   write a whole number and a unit: 250ms, 30s, 5m, 2h
 
     models.openai/a.chain: is not a known key  (understudy.yaml:9)
-      fix:   choose from: context, first_content
+      fix:   choose from: context, first_content, prefill, embedding_space
 
     agents.a b: has a name that does not fit a header  (understudy.yaml:11)
       fix:   name it with visible ASCII characters and without a slash
@@ -596,7 +694,7 @@ fn every_example_is_valid() {
             names.push(path.file_name().map(std::ffi::OsStr::to_os_string));
         }
     }
-    for name in ["minimal.yaml", "failover.yaml"] {
+    for name in ["minimal.yaml", "failover.yaml", "formats.yaml"] {
         assert!(names.contains(&Some(name.into())), "{name} is missing");
     }
 }

@@ -1,7 +1,7 @@
 //! The closed lists of words: what a reader accepts, the schema lists and `config show` writes.
 
 use tracing::level_filters::LevelFilter;
-use understudy_messages::settings::{Api, BrokenStream, ContentFilter, KeyOrder};
+use understudy_messages::settings::{Api, BrokenStream, ContentFilter, KeyOrder, MalformedFrame};
 
 use super::LogFormat;
 
@@ -40,6 +40,10 @@ impl Words for BrokenStream {
 
 impl Words for ContentFilter {
     const WORDS: &'static [(&'static str, Self)] = &[("surface", Self::Surface), ("next", Self::Next)];
+}
+
+impl Words for MalformedFrame {
+    const WORDS: &'static [(&'static str, Self)] = &[("skip", Self::Skip), ("fail", Self::Fail)];
 }
 
 impl Words for LogFormat {

@@ -14,8 +14,9 @@ use understudy_messages::clock::Clock;
 use understudy_messages::request::Endpoint;
 use understudy_messages::terminal::TurnFailure;
 use understudy_messages::turn::TurnRequest;
-use understudy_providers::wire::{Style, Writer};
+use understudy_providers::wire::{Kept, Style, Writer, kept};
 
+use super::responses::Memory;
 use super::{error, headers};
 
 const SERVED_BY: HeaderName = HeaderName::from_static("x-understudy-served-by");
@@ -28,12 +29,24 @@ pub(super) struct Frames {
     pub(super) request: Arc<TurnRequest>,
     pub(super) clock: Clock,
     pub(super) frames: mpsc::Receiver<ClientFrame>,
+    /// Where the answer is kept, if it is to be found again.
+    pub(super) memory: Option<Memory>,
     pub(super) client_left: CancelOnDrop,
 }
 
 impl Frames {
     fn endpoint(&self) -> Endpoint {
         self.request.endpoint
+    }
+
+    /// Keeps the answer, once it is whole: before the client can go on from it.
+    fn keep(&mut self, kept: impl FnOnce() -> Option<Kept>) {
+        if self.memory.is_some()
+            && let Some(kept) = kept()
+            && let Some(memory) = self.memory.take()
+        {
+            memory.keep(kept);
+        }
     }
 
     fn writer(&self, head: &AnswerHead) -> Writer {
@@ -72,7 +85,11 @@ async fn whole(head: &AnswerHead, turn: &mut Frames) -> HttpResponse {
         }
     }
     if !pieces.is_empty() {
-        body = turn.writer(head).whole(pieces);
+        let mut writer = turn.writer(head);
+        body = writer.whole(pieces);
+        turn.keep(|| writer.kept());
+    } else {
+        turn.keep(|| kept(&body));
     }
     begin(head).content_type("application/json").body(body)
 }
@@ -83,6 +100,7 @@ fn stream(head: &AnswerHead, turn: Frames) -> HttpResponse {
         let (mut turn, mut writer) = turn?;
         loop {
             let (bytes, more) = written(turn.frames.recv().await?, &mut writer);
+            turn.keep(|| writer.kept());
             if !more {
                 turn.client_left.disarm();
                 return Some((Ok::<_, actix_web::Error>(bytes), None));

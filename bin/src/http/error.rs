@@ -10,6 +10,21 @@ use understudy_providers::wire::error_body;
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-understudy-attempts");
 const SHOULD_RETRY: HeaderName = HeaderName::from_static("x-should-retry");
 
+/// A refusal, and what of the request it is about.
+pub(super) struct Refused {
+    pub(super) failure: Box<TurnFailure>,
+    pub(super) param: Option<&'static str>,
+}
+
+impl From<TurnFailure> for Refused {
+    fn from(failure: TurnFailure) -> Self {
+        Self {
+            failure: Box::new(failure),
+            param: None,
+        }
+    }
+}
+
 /// The failure as a whole response. After our own failover is exhausted a client's retries would only triple the load.
 pub(super) fn respond(endpoint: Endpoint, failure: &TurnFailure, param: Option<&str>) -> HttpResponse {
     let status = StatusCode::from_u16(failure.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);

@@ -4,8 +4,16 @@ use actix_web::HttpResponseBuilder;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 
-/// Request headers that reach the provider.
-const TO_PROVIDER: [&str; 5] = ["traceparent", "tracestate", "baggage", "idempotency-key", "openai-beta"];
+/// Request headers that reach the provider; Anthropic's own only one that speaks its format.
+const TO_PROVIDER: [&str; 7] = [
+    "traceparent",
+    "tracestate",
+    "baggage",
+    "idempotency-key",
+    "openai-beta",
+    "anthropic-version",
+    "anthropic-beta",
+];
 
 /// The request headers that may pass to a provider.
 pub(super) fn to_provider(headers: &HeaderMap) -> Vec<(Bytes, Bytes)> {

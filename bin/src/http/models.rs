@@ -1,6 +1,7 @@
-//! `GET /v1/models`: every name that a request may ask for.
+//! `GET /v1/models`: every name that a request may ask for, in OpenAI's form, or in Anthropic's for its SDKs.
 
-use actix_web::{HttpResponse, web};
+use actix_web::http::header::HeaderMap;
+use actix_web::{HttpRequest, HttpResponse, web};
 use serde::Serialize;
 use understudy_messages::request::Endpoint;
 use understudy_messages::terminal::TurnFailure;
@@ -22,6 +23,41 @@ struct Model {
     owned_by: String,
 }
 
+/// All of them as Anthropic lists them, on one page.
+#[derive(Serialize)]
+struct Page<'a> {
+    data: Vec<Named<'a>>,
+    has_more: bool,
+    first_id: Option<&'a str>,
+    last_id: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Named<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    id: &'a str,
+    display_name: &'a str,
+    /// The epoch: Anthropic's word for an unknown date.
+    created_at: &'static str,
+}
+
+impl<'a> Named<'a> {
+    fn of(model: &'a Model) -> Self {
+        Self {
+            kind: "model",
+            id: &model.id,
+            display_name: &model.id,
+            created_at: "1970-01-01T00:00:00Z",
+        }
+    }
+}
+
+/// Whether one of Anthropic's SDKs asks: they name the version that they speak.
+fn is_anthropics(headers: &HeaderMap) -> bool {
+    headers.contains_key("anthropic-version")
+}
+
 fn models(shared: &Shared) -> Vec<Model> {
     let names = shared
         .published
@@ -37,21 +73,33 @@ fn models(shared: &Shared) -> Vec<Model> {
 }
 
 /// All of them.
-pub(super) async fn list(shared: web::Data<Shared>) -> HttpResponse {
+pub(super) async fn list(shared: web::Data<Shared>, request: HttpRequest) -> HttpResponse {
+    let models = models(&shared);
+    if is_anthropics(request.headers()) {
+        return HttpResponse::Ok().json(Page {
+            data: models.iter().map(Named::of).collect(),
+            has_more: false,
+            first_id: models.first().map(|model| &*model.id),
+            last_id: models.last().map(|model| &*model.id),
+        });
+    }
     HttpResponse::Ok().json(List {
         object: "list",
-        data: models(&shared),
+        data: models,
     })
 }
 
 /// One of them; its name may contain slashes.
-pub(super) async fn get(shared: web::Data<Shared>, id: web::Path<String>) -> HttpResponse {
+pub(super) async fn get(shared: web::Data<Shared>, id: web::Path<String>, request: HttpRequest) -> HttpResponse {
+    let anthropics = is_anthropics(request.headers());
     match models(&shared).into_iter().find(|model| model.id == *id) {
+        Some(model) if anthropics => HttpResponse::Ok().json(Named::of(&model)),
         Some(model) => HttpResponse::Ok().json(model),
         None => {
             let hint = "No model, alias or agent of this name is configured. GET /v1/models lists them.";
+            let endpoint = if anthropics { Endpoint::Messages } else { Endpoint::Chat };
             error::respond(
-                Endpoint::Chat,
+                endpoint,
                 &TurnFailure::ours(404, "model_not_found", hint),
                 Some("model"),
             )

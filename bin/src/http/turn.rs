@@ -22,8 +22,10 @@ use understudy_providers::wire::{RequestError, scan};
 
 use super::answer::{self, Frames};
 use super::body;
-use super::edge::{ClientKey, RequestId};
-use super::{error, headers};
+use super::edge::RequestId;
+use super::error::Refused;
+use super::responses::Recalled;
+use super::{count, error, headers, responses};
 use crate::app::Shared;
 use crate::arbiter::SessionArbiter;
 
@@ -72,12 +74,15 @@ async fn run(
         let body = body::read(&arbiter.shared, request, payload).await?;
         let turn = admit(endpoint, arbiter, request, body, place)?;
         let session = turn.request.session.clone();
+        if let Some(estimate) = count::estimate(&arbiter.shared, &turn.request) {
+            return Ok((session, estimate));
+        }
         let frames = start(arbiter, turn).await?;
-        Ok::<_, TurnFailure>((session, answer::respond(frames).await))
+        Ok::<_, Refused>((session, answer::respond(frames).await))
     };
     match answered.await {
         Ok((session, response)) => name_session(response, &session),
-        Err(failure) => error::respond(endpoint, &failure, None),
+        Err(refused) => error::respond(endpoint, &refused.failure, refused.param),
     }
 }
 
@@ -103,11 +108,12 @@ fn admit(
     request: &HttpRequest,
     body: Bytes,
     permit: OwnedSemaphorePermit,
-) -> Result<Admitted, TurnFailure> {
+) -> Result<Admitted, Refused> {
     let shared = &arbiter.shared;
     let received = shared.clock.now();
     let home = arbiter.place().ok_or_else(starting)?;
     let facts = scan(endpoint, &body).map_err(|error| unreadable(endpoint, error))?;
+    let Recalled { body, facts, memory } = responses::recall(shared, responses::owner(request), body, facts)?;
     let id = request.extensions().get::<RequestId>().cloned();
     let id = id.unwrap_or_else(|| RequestId::of(request.headers()));
     let turn = Arc::new(TurnRequest {
@@ -132,6 +138,7 @@ fn admit(
             request: turn.clone(),
             clock: shared.clock.clone(),
             frames,
+            memory,
             client_left: cancel.on_drop(CancelCause::Client),
         },
         run: RunTurn {
@@ -174,7 +181,7 @@ async fn start(arbiter: &SessionArbiter, turn: Admitted) -> Result<Frames, TurnF
     }
 }
 
-fn unreadable(endpoint: Endpoint, error: RequestError) -> TurnFailure {
+pub(super) fn unreadable(endpoint: Endpoint, error: RequestError) -> TurnFailure {
     let what = match endpoint {
         Endpoint::Chat => "a chat completion",
         Endpoint::Responses => "a Responses request",
@@ -212,7 +219,7 @@ fn session_key(request: &HttpRequest) -> Result<SessionKey, TurnFailure> {
         Some(key) => Some(key),
         None => text(headers, SESSION_LONG)?,
     };
-    let owner = request.extensions().get::<ClientKey>().and_then(|key| key.0);
+    let owner = responses::owner(request);
     Ok(key.map_or(SessionKey::Ephemeral, |key| SessionKey::Keyed {
         owner,
         key: key.into(),

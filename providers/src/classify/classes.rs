@@ -166,11 +166,16 @@ const CLASSES: &[Class] = &[
          | connection refused | connection error | connection*closed | connection*aborted \
          | #500 | #501 | #502 | #503 | #504 | #520 | #521 | #522 | #523 | #524",
     ),
+    Class {
+        outcome: Outcome::Is(Verdict::PREFILL_REFUSED),
+        says: "prefill* | pre fill* | must end with a user message | conversation must end with* | end with a user role \
+             | expected last role user* | assistant*message must start with a thinking block",
+        unless: "",
+    },
     Class::of(
         Format,
-        "match pattern | match the pattern | match*expected pattern | tool id* | prefill* \
-         | must end with a user message | conversation must* | first message must* \
-         | expected*role",
+        "match pattern | match the pattern | match*expected pattern | tool id* | conversation must* \
+         | first message must* | expected*role",
     ),
     Class::of(NoErrorDetails, "=no error details in response"),
     Class::of(

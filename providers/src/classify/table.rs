@@ -21,6 +21,11 @@ impl Verdict {
         nuance: Some(Nuance::ContentFilter),
     };
 
+    pub(super) const PREFILL_REFUSED: Self = Self {
+        reason: Reason::Format,
+        nuance: Some(Nuance::PrefillRefused),
+    };
+
     pub(super) const REQUEST_SIZE_CEILING: Self = Self {
         reason: Reason::ContextOverflow,
         nuance: Some(Nuance::RequestSizeCeiling),

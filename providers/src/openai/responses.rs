@@ -2,5 +2,9 @@
 
 pub mod answer;
 pub mod decode;
+mod event;
+pub mod kept;
 pub mod request;
+mod response;
+mod seal;
 pub mod write;

@@ -57,7 +57,7 @@ impl Piece {
     }
 }
 
-/// A correct chat answer, streamed or whole as the request asks.
+/// A correct answer, streamed or whole and in the wire format in which the request asks.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Answer {
@@ -72,6 +72,18 @@ pub(crate) struct Answer {
     pub(crate) first: Duration,
     pub(crate) usage: Option<AnswerUsage>,
     pub(crate) reasoning: Option<String>,
+    /// Tools that it calls after its text.
+    #[serde(default)]
+    pub(crate) tool_calls: Vec<AnswerCall>,
+}
+
+/// A tool that an answer calls.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AnswerCall {
+    pub(crate) name: String,
+    /// An object.
+    pub(crate) arguments: Value,
 }
 
 /// Tokens that an answer claims to have used.

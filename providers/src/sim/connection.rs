@@ -68,7 +68,7 @@ impl Connection {
             let models = Response::json(200, &self.models(provider));
             return self.send(&models).await && request.keep_alive;
         }
-        let asked = Asked::read(&request.body);
+        let asked = Asked::read(&request.path, &request.body);
         let target = ModelRef::new(provider, asked.model.as_deref().unwrap_or("-"));
         let (number, response) = self.cast(&target, request, &asked).await;
         self.open.asks(&target);

@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde_json::json;
 
-use super::answer::ChatAnswer;
+use super::answer::MadeAnswer;
 use super::asked::Asked;
 use super::call::{Call, Connect, Content, Piece, Then};
 
@@ -125,9 +125,9 @@ impl Draft {
             Content::Body(body) => draft.pieces.push(Piece::once(Duration::ZERO, body.clone())),
             Content::Timed(pieces) => draft.pieces.clone_from(pieces),
             Content::Answer(answer) => {
-                let answer = ChatAnswer::new(answer, asked, number);
+                let answer = MadeAnswer::new(answer, asked, number);
                 if asked.stream() {
-                    draft.pieces = answer.frames(asked.include_usage());
+                    draft.pieces = answer.frames();
                     draft.default_type("text/event-stream");
                 } else {
                     let (takes, body) = answer.whole();

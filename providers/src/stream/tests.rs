@@ -202,7 +202,7 @@ fn signal() -> impl Strategy<Value = Signal> {
 proptest! {
     #[test]
     fn bytes_leave_once_in_order_and_never_after_the_end(
-        signals in prop::collection::vec((signal(), 1usize..20_000), 0..30),
+        signals in prop::collection::vec((signal(), 1usize..200_000), 0..30),
     ) {
         let mut machine = StreamMachine::default();
         let (mut held, mut open, mut over) = (0, false, false);

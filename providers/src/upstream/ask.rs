@@ -1,14 +1,17 @@
 //! The HTTP request of one attempt: where it goes, what it carries, by which credential.
 
+use std::borrow::Cow;
+
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use reqwest::{Method, Request, Url};
 use secrecy::ExposeSecret;
-use understudy_messages::failure::{Cut, Failure, ProviderWords, Reason};
+use understudy_messages::failure::{Cut, ErrorCode, Failure, Nuance, ProviderWords, Reason};
 use understudy_messages::provider::AttemptError;
 use understudy_messages::request::Endpoint;
 use understudy_messages::settings::{Api, ProviderSettings};
 
 use super::{Exchange, failed};
+use crate::continuation;
 use crate::wire::{self, Target, Written};
 
 /// The version of Anthropic's API that is spoken where the client names none.
@@ -97,18 +100,27 @@ impl Exchange<'_> {
     fn written(&self) -> Result<Written, AttemptError> {
         let (turn, settings) = (&self.attempt.turn.request, &self.upstream.settings);
         let body = &self.attempt.prompt.body;
+        let (body, facts) = match &self.attempt.prompt.continuation {
+            None => (body.clone(), Cow::Borrowed(&turn.facts)),
+            Some(continuation) => {
+                let body = continuation::extended(turn.endpoint, body, continuation);
+                let body = body.ok_or_else(|| unfit("an answer to this cannot be gone on with"))?;
+                let facts = wire::scan(turn.endpoint, &body).map_err(|error| unfit(&error.to_string()))?;
+                (body, Cow::Owned(facts))
+            }
+        };
         let target = Target {
             model: &self.attempt.candidate.model.model,
             ask_usage: settings.ask_usage,
         };
         if self.verbatim {
-            let body = wire::for_model(turn.endpoint, body, &turn.facts, &target);
+            let body = wire::for_model(turn.endpoint, &body, &facts, &target);
             return Ok(Written {
                 body,
                 dropped: Vec::new(),
             });
         }
-        let conversation = wire::read(turn.endpoint, body).map_err(|error| unfit(&error.to_string()))?;
+        let conversation = wire::read(turn.endpoint, &body).map_err(|error| unfit(&error.to_string()))?;
         wire::write(settings.api, &conversation, &target).map_err(|error| unfit(&error.to_string()))
     }
 
@@ -158,6 +170,8 @@ impl Exchange<'_> {
 /// The request cannot be put into the provider's words; ours for it may go to the client.
 fn unfit(why: &str) -> AttemptError {
     let mut failure = Failure::observed(Reason::Format, Cut::Refused);
+    failure.nuance = Some(Nuance::Untranslatable);
+    failure.code = ErrorCode::new("unsupported_by_target");
     failure.words = Some(ProviderWords::new(why));
     failed(failure)
 }

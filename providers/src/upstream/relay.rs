@@ -14,10 +14,13 @@ use understudy_messages::client::ClientFrame;
 use understudy_messages::clock::Instant;
 use understudy_messages::failure::{Cut, Failure, Reason};
 use understudy_messages::provider::{Answered, AttemptError};
+use understudy_messages::settings::MalformedFrame;
 
+use super::delivery::Delivery;
+use super::frames::Frames;
 use super::{Exchange, passing};
 use crate::classify::{StreamError, TransportFault, classify_stream_error, transport};
-use crate::sse::{Frame, SseDecoder};
+use crate::sse::Frame;
 use crate::stream::{BodyEnd, Choices, Delta, FrameRead, Signal, StreamFailure, StreamMachine, Verdict};
 use crate::wire::Decoder;
 use crate::wire_error::WireError;
@@ -28,12 +31,12 @@ const TAIL: Duration = Duration::from_secs(5);
 /// One stream under way.
 pub(super) struct Relay<'a> {
     exchange: &'a Exchange<'a>,
-    headers: Vec<(Bytes, Bytes)>,
-    dropped: Vec<String>,
-    frames: SseDecoder,
+    delivery: Delivery<'a>,
+    /// Whether the client gets the provider's own bytes.
+    verbatim: bool,
+    frames: Frames,
     decoder: Decoder,
     machine: StreamMachine,
-    held: Vec<ClientFrame>,
     deadline: Instant,
     first_content: Option<Duration>,
     last: Option<Bytes>,
@@ -50,15 +53,20 @@ impl<'a> Relay<'a> {
         exchange: &'a Exchange<'a>,
         deadline: Instant,
         response: &Response,
+        frames: Frames,
         dropped: Vec<String>,
     ) -> Self {
+        let continuation = exchange.attempt.prompt.continuation.as_ref();
+        let prefilled = continuation.is_some_and(|it| it.prefill && !it.text.trim_end().is_empty());
         Self {
-            headers: passing(response.headers()),
-            dropped,
-            frames: SseDecoder::default(),
+            delivery: Delivery::new(exchange, passing(response.headers()), dropped),
+            verbatim: exchange.verbatim && continuation.is_none(),
+            frames,
             decoder: Decoder::new(exchange.upstream.settings.api),
-            machine: StreamMachine::default(),
-            held: Vec::new(),
+            machine: match prefilled {
+                true => StreamMachine::going_on(),
+                false => StreamMachine::default(),
+            },
             first_content: None,
             last: None,
             exchange,
@@ -88,7 +96,7 @@ impl<'a> Relay<'a> {
                 }
                 Some(Ok(None)) => return self.body_ended(BodyEnd::Clean).await,
                 Some(Err(_broken)) => return self.body_ended(BodyEnd::Lost).await,
-                None if clock.now() >= self.deadline => return self.ended(End::Limit),
+                None if clock.now() >= self.deadline => return self.ended(End::Limit).await,
                 None => {}
             }
             // most frames move the deadline on and leave the timer alone: it is set anew when it rang, or would ring too late
@@ -122,14 +130,17 @@ impl<'a> Relay<'a> {
         if alive {
             self.note_first_content();
         }
+        let (len, progress) = (frame.raw.len(), self.machine.summary().progress);
         match verdict {
             Verdict::Hold | Verdict::Forward if self.is_for_us_alone(signal) => {}
-            Verdict::Hold => self.held.extend(out),
-            Verdict::Release => self.release(out).await?,
-            Verdict::Forward => self.forward(out).await?,
+            Verdict::Hold => self.delivery.hold(out, len),
+            Verdict::Release | Verdict::Forward => self.delivery.release(out, len, progress).await?,
+            Verdict::Drop if signal == Signal::Malformed && self.wants_every_frame() => {
+                return Err(self.stream_failed(StreamFailure::Malformed, None));
+            }
             Verdict::Drop => {}
             Verdict::Finished => {
-                self.finish(out).await?;
+                self.finish(out, len).await?;
                 return Ok(true);
             }
             Verdict::Failed(failure) => return Err(self.stream_failed(failure, error)),
@@ -143,7 +154,7 @@ impl<'a> Relay<'a> {
 
     /// Reads a frame; what of it is for the client.
     fn read(&mut self, frame: &Frame) -> (FrameRead, Option<ClientFrame>) {
-        if self.exchange.verbatim {
+        if self.verbatim {
             let (read, raw) = self.decoder.pass(frame);
             return (read, Some(ClientFrame::Data(raw)));
         }
@@ -154,15 +165,18 @@ impl<'a> Relay<'a> {
     }
 
     /// The frame with which the answer is whole: as bytes it closes the stream, in pieces it may still say something.
-    async fn finish(&mut self, out: Option<ClientFrame>) -> Result<(), AttemptError> {
+    async fn finish(&mut self, out: Option<ClientFrame>, len: usize) -> Result<(), AttemptError> {
+        let progress = self.machine.summary().progress;
         match out {
             Some(ClientFrame::Data(raw)) => self.last = Some(raw),
-            Some(out) if self.exchange.attempt.turn.client.progress() == Progress::Nothing => {
-                self.release(Some(out)).await?;
-            }
-            out => self.forward(out).await?,
+            Some(out) => self.delivery.release(Some(out), len, progress).await?,
+            None => {}
         }
-        Ok(())
+        self.delivery.finish(progress).await
+    }
+
+    fn wants_every_frame(&self) -> bool {
+        self.exchange.attempt.turn.agent.on_malformed_frame == MalformedFrame::Fail
     }
 
     /// Whether the frame is the report of tokens that the client did not ask for.
@@ -189,28 +203,6 @@ impl<'a> Relay<'a> {
         }
     }
 
-    async fn release(&mut self, out: Option<ClientFrame>) -> Result<(), AttemptError> {
-        let client = &self.exchange.attempt.turn.client;
-        if client.progress() == Progress::Nothing {
-            client.note(Progress::Head);
-            let (headers, dropped) = (std::mem::take(&mut self.headers), std::mem::take(&mut self.dropped));
-            let head = self.exchange.head(headers, dropped);
-            self.exchange.send(ClientFrame::Head(head)).await?;
-        }
-        for held in std::mem::take(&mut self.held) {
-            self.exchange.send(held).await?;
-        }
-        self.forward(out).await
-    }
-
-    async fn forward(&self, out: Option<ClientFrame>) -> Result<(), AttemptError> {
-        self.exchange.attempt.turn.client.note(self.machine.summary().progress);
-        match out {
-            Some(out) => self.exchange.send(out).await,
-            None => Ok(()),
-        }
-    }
-
     async fn body_ended(mut self, end: BodyEnd) -> Result<Answered, AttemptError> {
         if let Some(unfinished) = std::mem::take(&mut self.frames).finish()
             && end == BodyEnd::Clean
@@ -218,10 +210,10 @@ impl<'a> Relay<'a> {
         {
             return Ok(self.answered());
         }
-        self.ended(End::Body(end))
+        self.ended(End::Body(end)).await
     }
 
-    fn ended(mut self, end: End) -> Result<Answered, AttemptError> {
+    async fn ended(mut self, end: End) -> Result<Answered, AttemptError> {
         let (body, limit) = match end {
             End::Body(end) => (end, None),
             End::Limit if self.machine.summary().progress == Progress::Nothing => {
@@ -230,13 +222,16 @@ impl<'a> Relay<'a> {
             End::Limit => (BodyEnd::Lost, Some(TransportFault::IdleLimit)),
         };
         match (self.machine.end(body), limit) {
-            (Ok(()), _) => Ok(self.answered()),
+            (Ok(()), _) => {
+                self.finish(None, 0).await?;
+                Ok(self.answered())
+            }
             (Err(_), Some(limit)) => Err(self.failed(transport(limit))),
             (Err(failure), None) => Err(self.stream_failed(failure, None)),
         }
     }
 
-    fn stream_failed(&self, failure: StreamFailure, error: Option<WireError>) -> AttemptError {
+    fn stream_failed(&mut self, failure: StreamFailure, error: Option<WireError>) -> AttemptError {
         let observed = failure.observed().unwrap_or_else(|| {
             let error = error.unwrap_or_default();
             classify_stream_error(&StreamError {
@@ -251,11 +246,12 @@ impl<'a> Relay<'a> {
         self.failed(observed)
     }
 
-    fn failed(&self, failure: Failure) -> AttemptError {
+    fn failed(&mut self, failure: Failure) -> AttemptError {
+        let summary = self.machine.summary();
         AttemptError::Failed {
             failure,
-            malformed: self.machine.summary().malformed,
-            delivered: None,
+            malformed: summary.malformed,
+            delivered: self.delivery.delivered(summary.usage),
         }
     }
 

@@ -10,6 +10,7 @@ use understudy_messages::request::Endpoint;
 use understudy_messages::terminal::TurnFailure;
 use understudy_messages::turn::TurnRequest;
 
+use crate::openai::responses::kept::Kept;
 use crate::{anthropic, openai};
 
 /// What an answer is written with.
@@ -98,6 +99,15 @@ impl Writer {
             Self::Chat(_) => openai::error::frame(failure),
             Self::Responses(writer) => writer.fail(failure),
             Self::Messages(_) => anthropic::error::frame(failure),
+        }
+    }
+
+    /// The answer, once it is whole and where its format lets a later request go on from it. To be asked before the bytes that
+    /// tell its end are sent.
+    pub fn kept(&mut self) -> Option<Kept> {
+        match self {
+            Self::Chat(_) | Self::Messages(_) => None,
+            Self::Responses(writer) => writer.kept(),
         }
     }
 

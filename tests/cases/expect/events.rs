@@ -26,6 +26,13 @@ pub(crate) enum Hook {
     BeforeToolCall,
 }
 
+impl Hook {
+    /// Whether nothing is seen of it without a plugin.
+    pub(crate) fn is_seen_by_plugins_alone(self) -> bool {
+        self == Self::BeforeToolCall
+    }
+}
+
 /// How often a hook fires, and with what.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -62,7 +69,7 @@ impl EventRule {
 }
 
 pub(super) fn check(rules: &[EventRule], seen: &Seen, complaints: &mut Complaints) {
-    for rule in rules {
+    for rule in rules.iter().filter(|rule| !rule.hook.is_seen_by_plugins_alone()) {
         if let Some(request) = &rule.request {
             let sent = seen.replies.contains_key(request);
             complaints.unless(sent, "events.request", request, &"no such request");

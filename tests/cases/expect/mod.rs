@@ -49,7 +49,7 @@ pub(crate) struct Expect {
     pub(crate) logs_contain: Vec<String>,
     /// How long the clock runs on after the last answer.
     pub(crate) wait_ms_after: u64,
-    // these belong to features to come: `skips` names them
+    // these belong to features to come: `skips` names them, and what it does not skip for is named as unchecked
     pub(crate) tools_executed: Option<Value>,
     pub(crate) session_transcript: Option<Value>,
     pub(crate) instances: Option<Value>,

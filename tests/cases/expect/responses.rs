@@ -42,8 +42,8 @@ impl EndsWith {
         match self {
             Self::Done => seen == Ending::Done,
             Self::ErrorEvent => seen == Ending::ErrorEvent,
-            // no reader of these formats yet
-            Self::MessageStop | Self::ResponseCompleted => false,
+            Self::MessageStop => seen == Ending::MessageStop,
+            Self::ResponseCompleted => seen == Ending::ResponseCompleted,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Cases that nobody could check: they are refused when they are read, or skipped for what they use.
 
 use serde_json::{Value, json};
+use understudy_messages::settings::{Api, BrokenStream};
 
 use crate::case::{Action, Case};
 use crate::expect::Expect;
@@ -67,11 +68,12 @@ fn a_case_is_skipped_for_what_it_uses_and_else_never() {
         skips::missing(&case)
     };
     assert_eq!(uses("/expect", json!({})), None);
-    assert_eq!(
-        uses("/config/providers/a/api", json!("anthropic")),
-        Some(Feature::OtherWireFormats)
-    );
-    assert_eq!(uses("/steps/0/api", json!("gemini")), Some(Feature::OtherWireFormats));
+    for api in ["openai-responses", "anthropic", "gemini"] {
+        assert_eq!(uses("/config/providers/a/api", json!(api)), None);
+    }
+    for api in ["openai-responses", "anthropic"] {
+        assert_eq!(uses("/steps/0/api", json!(api)), None);
+    }
     let load = json!({ "do": "load", "requests": 1, "distinct_sessions": 1, "concurrency": 1, "body_text_bytes": 1 });
     assert_eq!(uses("/steps/0", load), Some(Feature::SessionsAtScale));
     assert_eq!(
@@ -80,8 +82,6 @@ fn a_case_is_skipped_for_what_it_uses_and_else_never() {
     );
     for (expect, feature) in [
         (json!({ "session_transcript": {} }), Feature::NativeSessions),
-        (json!({ "tools_executed": 0 }), Feature::Tools),
-        (json!({ "events": [{ "hook": "before_tool_call" }] }), Feature::Tools),
         (
             json!({ "events": [{ "hook": "on_error", "plugin": "p" }] }),
             Feature::Plugins,
@@ -90,6 +90,48 @@ fn a_case_is_skipped_for_what_it_uses_and_else_never() {
         (json!({ "rss": {} }), Feature::SessionsAtScale),
     ] {
         assert_eq!(uses("/expect", expect.clone()), Some(feature), "{expect}");
+    }
+}
+
+#[test]
+fn what_plugins_alone_see_is_named_as_not_checked() {
+    let in_part = |expect: Value| {
+        let case = case(|case| case["expect"] = expect).expect("a case");
+        assert_eq!(skips::missing(&case), None);
+        skips::is_checked_in_part(&case)
+    };
+    assert!(in_part(json!({ "tools_executed": 0 })));
+    assert!(in_part(
+        json!({ "events": [{ "hook": "before_tool_call", "count": 2 }] })
+    ));
+    assert!(!in_part(json!({ "events": [{ "hook": "model_failover" }] })));
+}
+
+#[test]
+fn a_client_that_speaks_what_no_endpoint_does_is_refused() {
+    assert!(case(|case| case["steps"][0]["api"] = json!("gemini")).is_err());
+}
+
+#[test]
+fn every_case_says_what_becomes_of_a_broken_stream() {
+    let case = case(|_| ()).expect("a case");
+    let yaml = case.config.to_yaml(|_| "http://localhost".to_owned());
+    let config = understudy::config::ServerConfig::parse(&yaml, &|_| None).expect("is valid");
+    assert_eq!(config.settings.agents[0].on_broken_stream, BrokenStream::Error);
+}
+
+#[test]
+fn every_wire_format_has_the_products_own_name() {
+    for (api, own) in [
+        ("openai-chat", Api::OpenaiChat),
+        ("openai-responses", Api::OpenaiResponses),
+        ("anthropic", Api::AnthropicMessages),
+        ("gemini", Api::Gemini),
+    ] {
+        let case = case(|case| case["config"]["providers"]["a"]["api"] = json!(api)).expect("a case");
+        let yaml = case.config.to_yaml(|_| "http://localhost".to_owned());
+        let config = understudy::config::ServerConfig::parse(&yaml, &|_| None).expect("is valid");
+        assert_eq!(config.settings.providers["a"].api, own);
     }
 }
 

@@ -1,5 +1,6 @@
 //! One sample of what can be seen, right expectations of it, and false ones.
 
+mod formats;
 mod gateway;
 mod harness;
 mod responses;
@@ -12,6 +13,7 @@ use serde_json::{Value, json};
 use understudy_providers::sim::entries::{End, EndedBy};
 use understudy_providers::sim::headers::RequestHeaders;
 
+use crate::case::ClientApi;
 use crate::expect::Expect;
 use crate::expect::events::Hook;
 use crate::hooks::Fired;
@@ -23,18 +25,24 @@ use crate::windows::{Scope, Window};
 /// Asserts that a sample meets an expectation, and that it does not meet any of those falsified.
 #[track_caller]
 fn tells_apart(right: &[Value], falsified: &[Value]) {
+    tells_apart_in(&sample(), right, falsified);
+}
+
+/// The same for another sample.
+#[track_caller]
+fn tells_apart_in(seen: &Seen, right: &[Value], falsified: &[Value]) {
     for expected in right {
-        let told = complaints(expected);
+        let told = complaints(expected, seen);
         assert!(told.is_empty(), "{expected} is right, yet: {told:?}");
     }
     for expected in falsified {
-        assert!(!complaints(expected).is_empty(), "{expected} is false and passes");
+        assert!(!complaints(expected, seen).is_empty(), "{expected} is false and passes");
     }
 }
 
-fn complaints(expected: &Value) -> Vec<String> {
+fn complaints(expected: &Value, seen: &Seen) -> Vec<String> {
     let expect: Expect = serde_json::from_value(expected.clone()).expect("an expectation");
-    expect.check(&sample()).iter().map(ToString::to_string).collect()
+    expect.check(seen).iter().map(ToString::to_string).collect()
 }
 
 /// Two requests: one was rescued by the second target, one failed after content.
@@ -113,6 +121,7 @@ fn rescued() -> Reply {
         ("retry-after", "24"),
     ];
     Reply {
+        api: ClientApi::OpenaiChat,
         status: Some(200),
         headers: headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into(),
         body: format!("{events}data: [DONE]\n\n").into_bytes(),
@@ -125,6 +134,7 @@ fn rescued() -> Reply {
 fn broken() -> Reply {
     let error = json!({ "error": { "code": "upstream_error", "reason": "server_error" } });
     Reply {
+        api: ClientApi::OpenaiChat,
         status: Some(200),
         headers: vec![("content-type".to_owned(), "text/event-stream".to_owned())],
         body: format!("data: {error}\n\n").into_bytes(),

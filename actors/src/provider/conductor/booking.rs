@@ -1,9 +1,9 @@
 //! What the conductor publishes: metrics, logs and events of attempts and steps.
 
-use understudy_messages::answer::Progress;
+use understudy_messages::answer::{Progress, Usage};
 use understudy_messages::clock::Instant;
 use understudy_messages::events::{CandidateSkipped, Event, FailoverDecided, ProbeResult};
-use understudy_messages::failure::{Cut, Failure, Reason};
+use understudy_messages::failure::{Cut, Failure, Nuance, Reason};
 use understudy_messages::ids::ModelRef;
 use understudy_messages::provider::{Answered, AttemptError};
 use understudy_messages::turn::{AttemptOutcome, AttemptRecord, Candidate};
@@ -21,8 +21,10 @@ impl Conductor {
         let (now, probe) = (self.context.clock.now(), ticket.is_probe());
         let settled = match result {
             Ok(_) => ticket.succeeded(now),
-            Err(AttemptError::Failed { failure, .. }) => ticket.failed(failure, now),
-            Err(AttemptError::Cancelled) => {
+            Err(AttemptError::Failed { failure, .. }) if failure.nuance != Some(Nuance::Untranslatable) => {
+                ticket.failed(failure, now)
+            }
+            Err(AttemptError::Failed { .. } | AttemptError::Cancelled) => {
                 drop(ticket);
                 Settled::default()
             }
@@ -56,15 +58,24 @@ impl Conductor {
         });
     }
 
-    /// Books one upstream call.
+    /// Books one upstream call; a request that never left is none.
     pub(super) fn book(&mut self, model: &ModelRef, sent: Instant, result: &AttemptResult) {
+        if matches!(result, Err(AttemptError::Failed { failure, .. }) if failure.nuance == Some(Nuance::Untranslatable))
+        {
+            return;
+        }
         let duration = self.context.clock.now().duration_since(sent);
         self.upstream += duration;
         let (outcome, malformed) = match result {
             Ok(answered) => (AttemptOutcome::Ok, answered.malformed),
             Err(AttemptError::Cancelled) => (AttemptOutcome::Cancelled, 0),
-            Err(AttemptError::Failed { failure, malformed, .. }) => {
-                self.book_failure(model, failure);
+            Err(AttemptError::Failed {
+                failure,
+                malformed,
+                delivered,
+            }) => {
+                let usage = delivered.as_ref().and_then(|delivered| delivered.usage);
+                self.book_failure(model, failure, usage);
                 let error = AttemptOutcome::Error {
                     reason: failure.reason,
                     status: failure.status,
@@ -84,8 +95,11 @@ impl Conductor {
         });
     }
 
-    fn book_failure(&self, model: &ModelRef, failure: &Failure) {
+    fn book_failure(&self, model: &ModelRef, failure: &Failure, usage: Option<Usage>) {
         let telemetry = &self.context.telemetry;
+        if let Some((usage, metrics)) = usage.zip(telemetry.candidates().get(model)) {
+            metrics.tokens(&usage);
+        }
         if failure.reason == Reason::Unclassified {
             telemetry.unclassified(&model.provider);
         }

@@ -6,8 +6,10 @@ use std::time::Duration;
 use understudy_messages::events::CandidateSkipped;
 use understudy_messages::failure::{Failure, Nuance, Reason};
 use understudy_messages::ids::ModelRef;
-use understudy_messages::terminal::{self, Outcome};
+use understudy_messages::request::Endpoint;
+use understudy_messages::terminal::{self, Outcome, TurnFailure};
 use understudy_messages::turn::Candidate;
+use understudy_providers::wire::{Obstacle, obstacle};
 
 use super::Conductor;
 use crate::provider::ledger::{Purpose, Rest, Ticket};
@@ -23,6 +25,12 @@ pub(super) struct Here {
     pub(super) rotations: u32,
     /// Credentials used, in order.
     pub(super) used: Vec<usize>,
+    /// Whether it was last given a text to go on with.
+    pub(super) going_on: bool,
+    /// Whether that text stood last.
+    pub(super) prefilled: bool,
+    /// Whether it has refused that.
+    pub(super) refused_prefill: bool,
 }
 
 impl Here {
@@ -54,6 +62,12 @@ impl Tried {
             TriedOutcome::Failed(failure) => Some(failure),
             TriedOutcome::Rested(_) => None,
         }
+    }
+
+    /// Whether nothing was sent, because the request could not be put into the provider's words.
+    fn is_unasked(&self) -> bool {
+        self.failure()
+            .is_some_and(|failure| failure.nuance == Some(Nuance::Untranslatable))
     }
 }
 
@@ -155,8 +169,13 @@ impl Conductor {
         self.cast.candidates.iter().filter_map(rest).min()
     }
 
-    /// What became of the candidates, for the conclusion. Where a content filter had the first word it has the last.
+    /// What became of the candidates, for the conclusion. Where the answer broke off, that is the cause, whatever became of
+    /// those who were to go on with it. Where a content filter had the first word it has the last.
     pub(super) fn concluding(&self) -> Vec<terminal::Tried<'_>> {
+        if let Some((model, failure)) = &self.broken.cause {
+            let outcome = Outcome::Failed(failure);
+            return vec![terminal::Tried { model, outcome }];
+        }
         let refusal = self.filtered.as_ref().and_then(|filter| {
             let first = self.tried.iter().find(|tried| tried.failure() == Some(filter))?;
             Some(vec![terminal::Tried {
@@ -164,7 +183,34 @@ impl Conductor {
                 outcome: Outcome::Failed(filter),
             }])
         });
-        refusal.unwrap_or_else(|| self.tried.iter().map(Tried::concluding).collect())
+        refusal.unwrap_or_else(|| self.causes().map(Tried::concluding).collect())
+    }
+
+    /// Those who tell why there is no answer: whoever was not asked for want of words, only where nobody else was.
+    fn causes(&self) -> impl Iterator<Item = &Tried> {
+        let only_unasked = self.tried.iter().all(Tried::is_unasked);
+        self.tried
+            .iter()
+            .filter(move |tried| only_unasked || !tried.is_unasked())
+    }
+
+    /// What the client is told where nobody could be asked because of what the request asks for.
+    pub(super) fn unsupported(&self) -> Option<TurnFailure> {
+        let candidates = self.cast.candidates.iter();
+        let unfit = candidates.filter_map(|it| Some((&it.model, self.obstacle(it)?.as_words())));
+        let unfit: Vec<_> = unfit.collect();
+        (self.tried.is_empty() && !unfit.is_empty()).then(|| terminal::unsupported(&unfit))
+    }
+
+    fn obstacle(&self, candidate: &Candidate) -> Option<Obstacle> {
+        let request = &self.turn.request;
+        obstacle(request.endpoint, &request.facts, candidate.api)
+    }
+
+    /// Whether its vectors could not be compared with those of the lead (design §6, "Embeddings").
+    fn is_elsewhere(&self, candidate: &Candidate) -> bool {
+        let lead = self.cast.candidates.first();
+        self.turn.request.endpoint == Endpoint::Embeddings && lead.is_some_and(|lead| space(lead) != space(candidate))
     }
 
     fn take(&mut self, place: usize) -> Option<Ticket> {
@@ -176,6 +222,9 @@ impl Conductor {
 
     /// Why `candidate` would not do after `failure`, whatever its health.
     fn unfit(&self, candidate: &Candidate, failure: Option<&Failure>) -> Option<Reason> {
+        if self.obstacle(candidate).is_some() || self.is_elsewhere(candidate) {
+            return Some(Reason::Format);
+        }
         let from = self.cast.candidates.get(self.here.position);
         let text = self.turn.request.facts.messages.text_bytes;
         let window = candidate.settings.context;
@@ -221,4 +270,10 @@ impl Conductor {
             candidates: self.cast.candidates.len(),
         });
     }
+}
+
+/// The space of a model's vectors: models of the same name share one.
+fn space(candidate: &Candidate) -> &str {
+    let named = candidate.settings.embedding_space.as_ref();
+    named.unwrap_or(&candidate.model.model)
 }

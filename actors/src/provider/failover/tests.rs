@@ -15,6 +15,9 @@ const ONWARD: Step = Step::FallbackModel { to: 1 };
 fn at<'a>(successor: Option<usize>) -> Situation<'a> {
     Situation {
         delivered: Progress::Nothing,
+        continuable: true,
+        going_on: false,
+        prefilled: false,
         replay_safe: true,
         successor,
         same_again: true,
@@ -269,6 +272,114 @@ fn a_request_size_ceiling_tries_the_next_candidate_case_33() {
     assert_eq!(next_step(&ceiling, &at(None)), SURFACE);
 }
 
+/// After content, under the policy to go on.
+fn in_mid_answer<'a>(successor: Option<usize>) -> Situation<'a> {
+    Situation {
+        delivered: Progress::Content,
+        on_broken_stream: BrokenStream::Continue,
+        other_credential: true,
+        ..at(successor)
+    }
+}
+
+#[test]
+fn after_content_somebody_else_goes_on_and_never_the_same_model() {
+    for failure in [
+        failure(Reason::Timeout, Cut::Lost),
+        failure(Reason::Timeout, Cut::IdleLimit),
+        answered(Reason::Overloaded),
+        answered(Reason::RateLimit),
+        answered(Reason::ServerError),
+        answered(Reason::Format),
+    ] {
+        assert_eq!(next_step(&failure, &in_mid_answer(Some(1))), ONWARD, "{failure:?}");
+        assert_eq!(next_step(&failure, &in_mid_answer(None)), SURFACE, "{failure:?}");
+    }
+}
+
+#[test]
+fn what_cannot_be_gone_on_with_ends() {
+    let failure = failure(Reason::Timeout, Cut::Lost);
+    let base = in_mid_answer(Some(1));
+    let mut filtered = answered(Reason::Format);
+    filtered.nuance = Some(Nuance::ContentFilter);
+    assert_eq!(next_step(&filtered, &base), SURFACE, "a filter is about what is said");
+    for (what, situation) in [
+        (
+            "not plain text",
+            Situation {
+                continuable: false,
+                ..base
+            },
+        ),
+        (
+            "an effect that may not be had twice",
+            Situation {
+                replay_safe: false,
+                ..base
+            },
+        ),
+        ("all attempts made", Situation { attempts: 6, ..base }),
+        (
+            "policy error",
+            Situation {
+                on_broken_stream: BrokenStream::Error,
+                ..base
+            },
+        ),
+        (
+            "policy hold, and more than is held",
+            Situation {
+                on_broken_stream: BrokenStream::Hold,
+                ..base
+            },
+        ),
+    ] {
+        assert_eq!(next_step(&failure, &situation), SURFACE, "{what}");
+    }
+}
+
+#[test]
+fn who_was_to_go_on_and_said_nothing_new_is_like_any_other() {
+    let going_on = |successor| Situation {
+        delivered: Progress::Nothing,
+        going_on: true,
+        other_credential: false,
+        ..in_mid_answer(successor)
+    };
+    assert_eq!(
+        next_step(&answered(Reason::ServerError), &going_on(Some(1))),
+        retry(250)
+    );
+    assert_eq!(next_step(&answered(Reason::Overloaded), &going_on(Some(1))), ONWARD);
+    assert_eq!(next_step(&answered(Reason::Overloaded), &going_on(None)), retry(500));
+    assert_eq!(
+        next_step(&answered(Reason::Format), &going_on(Some(1))),
+        ONWARD,
+        "its request was ours"
+    );
+}
+
+#[test]
+fn who_takes_no_prefill_is_asked_at_once_in_the_other_manner() {
+    let mut refused = answered(Reason::Format);
+    refused.nuance = Some(Nuance::PrefillRefused);
+    let prefilled = |prefilled| Situation {
+        delivered: Progress::Nothing,
+        going_on: true,
+        same_again: false,
+        prefilled,
+        ..in_mid_answer(Some(1))
+    };
+    assert_eq!(next_step(&refused, &prefilled(true)), retry(0));
+    assert_eq!(next_step(&refused, &prefilled(false)), ONWARD, "once");
+    assert_eq!(
+        next_step(&refused, &at(Some(1))),
+        SURFACE,
+        "the client's own request ended so"
+    );
+}
+
 fn any_failure() -> impl Strategy<Value = Failure> {
     let cuts = [
         Cut::Refused,
@@ -286,6 +397,7 @@ fn any_failure() -> impl Strategy<Value = Failure> {
         Some(Nuance::LongWindow),
         Some(Nuance::RequestSizeCeiling),
         Some(Nuance::ContentFilter),
+        Some(Nuance::PrefillRefused),
     ];
     let parts = (
         proptest::sample::select(Reason::ALL.to_vec()),
@@ -301,6 +413,13 @@ fn any_failure() -> impl Strategy<Value = Failure> {
 }
 
 proptest! {
+    #[test]
+    fn after_an_answer_nobody_is_asked_but_to_go_on_with_it(failure in any_failure(), other in any::<bool>(), on_status in any::<bool>(), continuable in any::<bool>()) {
+        let base = Situation { other_credential: other, on_status, continuable, ..in_mid_answer(Some(1)) };
+        let step = next_step(&failure, &base);
+        prop_assert!(matches!(step, Step::Surface { .. }) || continuable && step == ONWARD, "{:?}", step);
+    }
+
     #[test]
     fn nothing_is_tried_again_after_an_answer_or_an_unsafe_effect(failure in any_failure(), other in any::<bool>(), on_status in any::<bool>()) {
         let base = Situation { other_credential: other, on_status, ..at(Some(1)) };

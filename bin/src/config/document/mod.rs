@@ -6,7 +6,7 @@
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Serialize, Serializer};
 use understudy_messages::ids::Name;
-use understudy_messages::settings::{Api, BrokenStream, ContentFilter, KeyOrder};
+use understudy_messages::settings::{Api, BrokenStream, ContentFilter, KeyOrder, MalformedFrame};
 
 pub(crate) use defaults::{Defaults, Listen, Log};
 pub(crate) use scalar::{Attempts, Bytes, Count, Flag, Retries, Secret, Status, Time, Word};
@@ -47,9 +47,10 @@ pub(crate) struct Document {
 #[derive(Serialize, JsonSchema)]
 #[schemars(deny_unknown_fields)]
 pub(crate) struct Provider {
-    /// The wire format; may be left out for a provider named `openai`.
+    /// The wire format; may be left out for a provider named `openai`, `anthropic` or `gemini`.
     pub(crate) api: Option<Word<Api>>,
-    /// The address that comes before `/chat/completions`; may be left out for a provider named `openai`.
+    /// The address that comes before `/chat/completions`, `/responses`, `/messages` or `/models`; may be left out for a
+    /// provider named `openai`, `anthropic` or `gemini`.
     pub(crate) base_url: Option<String>,
     /// Its only credential. Instead of `api_keys`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -102,6 +103,12 @@ pub(crate) struct Model {
     /// Its own limit for the first content, whatever its place in the chain.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) first_content: Option<Time>,
+    /// Whether it goes on from an assistant message that stands last; without it as its wire format usually does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) prefill: Option<Flag>,
+    /// Models with the same word here have vectors that can be compared; without it those with the same name have.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) embedding_space: Option<Name>,
 }
 
 /// One agent.
@@ -110,12 +117,16 @@ pub(crate) struct Model {
 pub(crate) struct Agent {
     /// `provider/model`, a name from `models`, or a primary with fallbacks.
     pub(crate) model: Cast,
-    /// What happens to a stream that breaks after content was delivered.
+    /// What happens to a stream that breaks after content was delivered: the next candidate goes on from it (`continue`),
+    /// nothing is released before the answer is whole (`hold`), or it ends as an error (`error`).
     #[schemars(default)]
     pub(crate) on_broken_stream: Word<BrokenStream>,
     /// What happens when a content filter refuses the prompt.
     #[schemars(default)]
     pub(crate) on_content_filter: Word<ContentFilter>,
+    /// What happens to a frame of a stream that cannot be read.
+    #[schemars(default)]
+    pub(crate) on_malformed_frame: Word<MalformedFrame>,
     /// When to move on beyond the built-in rules.
     #[schemars(default)]
     pub(crate) failover: Failover,

@@ -157,7 +157,7 @@ fn every_example_fits_the_schema() {
             checked += 1;
         }
     }
-    assert!(checked >= 2, "examples are missing");
+    assert!(checked >= 3, "examples are missing");
 }
 
 #[test]
@@ -173,12 +173,24 @@ fn what_the_reader_refuses_by_kind_word_or_range_does_not_fit_either() {
             "agents: { a: { model: p/m, on_content_filter: never } }",
         ),
         (
+            "agents: { a: { model: p/m, on_malformed_frame: fail } }",
+            "agents: { a: { model: p/m, on_malformed_frame: repair } }",
+        ),
+        (
             "agents: { a: { model: { primary: p/m } } }",
             "agents: { a: { model: { first: p/m } } }",
         ),
         (
             "models: { fast: { chain: [p/m] }, p/m: { context: 1 } }",
             "models: { fast: { context: 1 } }",
+        ),
+        (
+            "models: { p/m: { prefill: true, embedding_space: s } }",
+            "models: { p/m: { prefill: [true], embedding_space: s } }",
+        ),
+        (
+            "agents: { a: { model: p/m, on_broken_stream: hold } }",
+            "agents: { a: { model: p/m, on_broken_stream: resume } }",
         ),
         (
             "defaults: { retry: { max_per_target: 0, max_total: null } }",

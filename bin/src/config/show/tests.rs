@@ -5,11 +5,14 @@ const SAMPLE: &str = r#"
 providers:
   openai: { api_keys: ["sk-canary-1", "${SECOND}"], quota_group: one, key_order: least_used, ask_usage: true }
   local: { api: openai-chat, base_url: "http://127.0.0.1:9/v1", api_key: sk-canary-3, models: ["odd$${name", "30"], aggregator: true }
+  anthropic: { api_key: sk-canary-6 }
+  proxied: { api: gemini, base_url: "http://127.0.0.1:9/v1beta" }
 models:
   fast: { chain: [local/30, openai/gpt-5.5-mini] }
-  openai/gpt-5.5: { context: 400000, first_content: 120s }
+  openai/gpt-5.5: { context: 400000, first_content: 120s, prefill: false }
+  local/30: { prefill: true, embedding_space: thirty }
 agents:
-  support: { model: openai/gpt-5.5, on_content_filter: next, failover: { on_status: [404, 418] } }
+  support: { model: openai/gpt-5.5, on_broken_stream: hold, on_content_filter: next, failover: { on_status: [404, 418] } }
   another: { model: fast }
 defaults:
   retry: { short_wait: 1500ms, max_per_target: 2 }
@@ -30,6 +33,13 @@ fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
       api: "127.0.0.1:4242"
       admin: "127.0.0.1:4243"
     providers:
+      anthropic:
+        api: anthropic-messages
+        base_url: "https://api.anthropic.com/v1"
+        api_key: "***"
+        aggregator: false
+        key_order: listed
+        ask_usage: false
       local:
         api: openai-chat
         base_url: "http://127.0.0.1:9/v1"
@@ -46,17 +56,28 @@ fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
         quota_group: one
         key_order: least_used
         ask_usage: true
+      proxied:
+        api: gemini
+        base_url: "http://127.0.0.1:9/v1beta"
+        aggregator: false
+        key_order: listed
+        ask_usage: false
     models:
       fast:
         chain: [local/30, openai/gpt-5.5-mini]
+      local/30:
+        prefill: true
+        embedding_space: thirty
       openai/gpt-5.5:
         context: 400000
         first_content: 2m
+        prefill: false
     agents:
       support:
         model: openai/gpt-5.5
-        on_broken_stream: continue
+        on_broken_stream: hold
         on_content_filter: next
+        on_malformed_frame: skip
         failover:
           on_status: [404, 418]
       another:
@@ -65,6 +86,7 @@ fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
           fallbacks: [openai/gpt-5.5-mini]
         on_broken_stream: continue
         on_content_filter: surface
+        on_malformed_frame: skip
         failover:
           on_status: []
     defaults:
@@ -119,6 +141,6 @@ fn no_secret_is_shown() {
     for shown in [as_yaml(&config), as_json(&config)] {
         let shown = shown.expect("is written");
         assert!(!shown.contains("canary"), "{shown}");
-        assert_eq!(shown.matches("***").count(), 5, "{shown}");
+        assert_eq!(shown.matches("***").count(), 6, "{shown}");
     }
 }

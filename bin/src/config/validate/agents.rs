@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use understudy_messages::ids::{ModelRef, Name};
-use understudy_messages::settings::{AgentSettings, BrokenStream, ContentFilter};
+use understudy_messages::settings::{AgentSettings, BrokenStream, ContentFilter, MalformedFrame};
 
 use super::models::{self, Models};
 use super::providers::{Providers, refuse_repeated};
@@ -60,6 +60,7 @@ fn agent_of(name: Name, chain: Vec<ModelRef>) -> Option<AgentSettings> {
         fallbacks: models.collect(),
         on_broken_stream: BrokenStream::default(),
         on_content_filter: ContentFilter::default(),
+        on_malformed_frame: MalformedFrame::default(),
         failover_on_status: Vec::new(),
     })
 }
@@ -74,17 +75,19 @@ impl Casting<'_> {
     fn agent(&self, name: Name, entry: &Field<'_>) -> Option<AgentSettings> {
         models::check_name(&name, entry);
         let mut chain = Vec::new();
-        let (mut on_broken_stream, mut on_content_filter) = Default::default();
+        let (mut on_broken_stream, mut on_content_filter, mut on_malformed_frame) = Default::default();
         let mut failover_on_status = Vec::new();
         entry.section(|keys| {
             chain = self.chain(&keys.key("model"));
             on_broken_stream = keys.key("on_broken_stream").choice().unwrap_or_default();
             on_content_filter = keys.key("on_content_filter").choice().unwrap_or_default();
+            on_malformed_frame = keys.key("on_malformed_frame").choice().unwrap_or_default();
             failover_on_status = on_status(&keys.key("failover"));
         });
         Some(AgentSettings {
             on_broken_stream,
             on_content_filter,
+            on_malformed_frame,
             failover_on_status,
             ..agent_of(name, chain)?
         })

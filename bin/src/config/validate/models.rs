@@ -62,8 +62,18 @@ fn model_settings(entry: &Field<'_>) -> ModelSettings {
     entry.section(|keys| {
         settings.context = keys.key("context").count();
         settings.first_content = keys.key("first_content").duration();
+        settings.prefill = keys.key("prefill").flag();
+        settings.embedding_space = embedding_space(&keys.key("embedding_space"));
     });
     settings
+}
+
+fn embedding_space(field: &Field<'_>) -> Option<Name> {
+    if field.is_absent() {
+        return None;
+    }
+    let text = field.required_text("name what models with comparable vectors share, or remove the key")?;
+    Some(Name::from(&*text.value))
 }
 
 fn chain(entry: &Field<'_>, providers: &Providers) -> Vec<ModelRef> {

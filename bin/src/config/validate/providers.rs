@@ -10,6 +10,7 @@ use understudy_messages::settings::{Api, KeyOrder, ProviderSettings};
 
 use super::models::check_name;
 use crate::config::field::{Field, Section, Text};
+use crate::config::words::Words;
 
 /// The section `providers`, read. Providers with problems are in it, so that references to them still resolve.
 #[derive(Default)]
@@ -19,8 +20,55 @@ pub(super) struct Providers {
     pub(super) first_model: Option<ModelRef>,
 }
 
-/// Providers known by name: what need not be written for them.
-const WELL_KNOWN: [(&str, Api, &str); 1] = [("openai", Api::OpenaiChat, "https://api.openai.com/v1")];
+/// A provider known by name: what need not be written for it.
+struct Vendor {
+    name: &'static str,
+    api: Api,
+    /// The variable that its own clients read the key from.
+    key: &'static str,
+    /// Where each of the formats that it speaks is spoken.
+    addresses: &'static [(Api, &'static str)],
+}
+
+const VENDORS: [Vendor; 3] = [
+    Vendor {
+        name: "openai",
+        api: Api::OpenaiChat,
+        key: "OPENAI_API_KEY",
+        addresses: &[
+            (Api::OpenaiChat, "https://api.openai.com/v1"),
+            (Api::OpenaiResponses, "https://api.openai.com/v1"),
+        ],
+    },
+    Vendor {
+        name: "anthropic",
+        api: Api::AnthropicMessages,
+        key: "ANTHROPIC_API_KEY",
+        addresses: &[
+            (Api::AnthropicMessages, "https://api.anthropic.com/v1"),
+            (Api::OpenaiChat, "https://api.anthropic.com/v1"),
+        ],
+    },
+    Vendor {
+        name: "gemini",
+        api: Api::Gemini,
+        key: "GEMINI_API_KEY",
+        addresses: &[
+            (Api::Gemini, "https://generativelanguage.googleapis.com/v1beta"),
+            (
+                Api::OpenaiChat,
+                "https://generativelanguage.googleapis.com/v1beta/openai",
+            ),
+        ],
+    },
+];
+
+impl Vendor {
+    fn address(&self, api: Api) -> Option<&'static str> {
+        let (_, address) = self.addresses.iter().find(|(spoken, _)| *spoken == api)?;
+        Some(address)
+    }
+}
 
 pub(super) fn providers(field: &Field<'_>) -> Providers {
     let entries = field.entries();
@@ -44,7 +92,7 @@ pub(super) fn providers(field: &Field<'_>) -> Providers {
 }
 
 fn provider(name: Name, field: &Field<'_>) -> ProviderSettings {
-    let known = WELL_KNOWN.iter().find(|(known, ..)| **known == *name);
+    let vendor = VENDORS.iter().find(|vendor| *vendor.name == *name);
     let mut settings = ProviderSettings {
         name,
         api: Api::OpenaiChat,
@@ -57,18 +105,15 @@ fn provider(name: Name, field: &Field<'_>) -> ProviderSettings {
         ask_usage: false,
     };
     field.section(|keys| {
-        let (api_field, base_url) = (keys.key("api"), keys.key("base_url"));
-        let api = read_api(&api_field, known.map(|(_, api, _)| *api));
-        settings.api = api.unwrap_or(settings.api);
-        let format_refused = api.is_none() && !api_field.is_absent();
+        settings.api = read_api(&keys.key("api"), vendor).unwrap_or(settings.api);
+        let base_url = keys.key("base_url");
+        let known = vendor.and_then(|vendor| vendor.address(settings.api));
         settings.base_url = match known {
-            Some((_, _, url)) if base_url.is_absent() => (*url).to_owned(),
-            // a format to come may need no address
-            None if base_url.is_absent() && format_refused => String::new(),
-            Some(_) | None => read_base_url(&base_url).unwrap_or_default(),
+            Some(address) if base_url.is_absent() => address.to_owned(),
+            Some(_) | None => read_base_url(&base_url, settings.api).unwrap_or_default(),
         };
-        let vendor_itself = known.is_some() && base_url.is_absent();
-        settings.api_keys = api_keys(keys, vendor_itself);
+        // a vendor answers nobody without a key; a server of one's own may
+        settings.api_keys = api_keys(keys, vendor.filter(|_| base_url.is_absent()));
         settings.models = listed_models(&keys.key("models"));
         settings.aggregator = keys.key("aggregator").flag().unwrap_or_default();
         settings.quota_group = quota_group(&keys.key("quota_group"));
@@ -78,16 +123,27 @@ fn provider(name: Name, field: &Field<'_>) -> ProviderSettings {
     settings
 }
 
-fn read_api(field: &Field<'_>, known: Option<Api>) -> Option<Api> {
-    if field.is_absent() && known.is_none() {
-        field.refuse("is missing", "name the wire format: openai-chat");
+fn read_api(field: &Field<'_>, vendor: Option<&Vendor>) -> Option<Api> {
+    if field.is_absent() && vendor.is_none() {
+        let words: Vec<&str> = Api::WORDS.iter().map(|(word, _)| *word).collect();
+        field.refuse("is missing", format!("name the wire format: {}", words.join(", ")));
     }
-    field.choice().or(known)
+    field.choice().or(vendor.map(|vendor| vendor.api))
 }
 
-fn read_base_url(field: &Field<'_>) -> Option<String> {
-    const FIX: &str = "write the address that comes before `/chat/completions`: https://api.example.com/v1";
-    let text = field.required_text(FIX)?;
+/// How the address of a provider that speaks `api` is written.
+const fn base_url_fix(api: Api) -> &'static str {
+    match api {
+        Api::OpenaiChat => "write the address that comes before `/chat/completions`: https://api.example.com/v1",
+        Api::OpenaiResponses => "write the address that comes before `/responses`: https://api.example.com/v1",
+        Api::AnthropicMessages => "write the address that comes before `/messages`: https://api.example.com/v1",
+        Api::Gemini => "write the address that comes before `/models`: https://api.example.com/v1beta",
+    }
+}
+
+fn read_base_url(field: &Field<'_>, api: Api) -> Option<String> {
+    let fix = base_url_fix(api);
+    let text = field.required_text(fix)?;
     // never shown: what stands before an @ or after a ? may be a credential
     if text.value.contains(['@', '?', '#']) {
         field.refuse(
@@ -99,17 +155,17 @@ fn read_base_url(field: &Field<'_>) -> Option<String> {
     match Url::parse(&text.value) {
         Ok(url) if matches!(url.scheme(), "http" | "https") => Some(url.as_str().trim_end_matches('/').to_owned()),
         Ok(_) | Err(_) => {
-            field.refuse_text(&text, "is no http or https address", FIX);
+            field.refuse_text(&text, "is no http or https address", fix);
             None
         }
     }
 }
 
-/// A vendor that is known by name answers nobody without a key; a server of one's own may.
-fn api_keys(keys: &mut Section<'_>, needed: bool) -> Vec<SecretString> {
+/// The credentials; `asks` is who answers nobody without one.
+fn api_keys(keys: &mut Section<'_>, asks: Option<&Vendor>) -> Vec<SecretString> {
     let (one, many) = (keys.key("api_key"), keys.key("api_keys"));
-    if needed && one.is_absent() && many.is_absent() {
-        one.refuse("is missing", "write the key here: \"${OPENAI_API_KEY}\"");
+    if let Some(vendor) = asks.filter(|_| one.is_absent() && many.is_absent()) {
+        one.refuse("is missing", format!("write the key here: \"${{{}}}\"", vendor.key));
     }
     if !one.is_absent() && !many.is_absent() {
         many.refuse("stands beside `api_key`", "keep one of them: `api_keys` is the list");

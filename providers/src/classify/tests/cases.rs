@@ -289,6 +289,30 @@ fn a_content_filter_is_a_format_failure_with_one_code() {
 }
 
 #[test]
+fn a_model_that_takes_no_prefill_says_so_in_many_ways() {
+    for words in [
+        "This model does not support assistant message prefill. The conversation must end with a user message.",
+        "Prefilling assistant messages is not supported for this model.",
+        "messages.3.content.0.type: Expected `thinking`, but found `text`. When `thinking` is enabled, a final \
+         `assistant` message must start with a thinking block",
+        "Please ensure that single turn requests end with a user role or the role field is empty.",
+        "Your request has an `assistant` message in the final position. When using tools, pre-filling is not supported.",
+        "Assistant response prefill is incompatible with enable_thinking.",
+        "Expected last role User or Tool (or Assistant with prefix True) for serving but got assistant",
+    ] {
+        let body = serde_json::json!({ "error": { "type": "invalid_request_error", "message": words } });
+        let failure = respond(400, &body.to_string());
+        assert_eq!(
+            (failure.reason, failure.nuance),
+            (Format, Some(Nuance::PrefillRefused)),
+            "{words}"
+        );
+    }
+    let other = respond(400, r#"{"error":{"message":"messages: roles must alternate"}}"#);
+    assert_eq!((other.reason, other.nuance), (Format, None));
+}
+
+#[test]
 fn json_is_found_behind_a_status_or_a_stream_field() {
     let json = r#"{"error":{"code":"insufficient_quota","message":"no"}}"#;
     for body in [

@@ -3,6 +3,7 @@
 use understudy_messages::answer::Piece;
 
 use super::chunk::keep;
+use super::decode::{Telling, begin};
 use super::event::tool_call::{Arguments, ToolCallPiece};
 use super::event::{Event, Part, walk};
 use crate::answer::Whole;
@@ -38,8 +39,15 @@ pub fn read(body: &[u8]) -> Result<Answer, AnswerError> {
 }
 
 /// Reads a body that is one JSON answer, as far as the course of a turn depends on it.
-pub(crate) fn read_whole(body: &[u8], _pieces: Option<&mut Vec<Piece>>) -> Result<Whole, AnswerError> {
+pub(crate) fn read_whole(body: &[u8], pieces: Option<&mut Vec<Piece>>) -> Result<Whole, AnswerError> {
     let answer = read(body)?;
+    if let Some(pieces) = pieces {
+        let mut events = Vec::new();
+        // it was walked above: there is no error left to come
+        let _has_choices = walk(body, &mut |event| events.push(event));
+        pieces.push(begin(body));
+        Telling::default().tell(&events, pieces);
+    }
     Ok(Whole {
         finish: answer.finish,
         usage: answer.usage,
@@ -85,7 +93,7 @@ impl Assembly {
                     self.tool_call(&piece);
                 }
             }
-            Event::ToolCall { .. } => {}
+            Event::ToolCall { .. } | Event::Details { .. } => {}
             Event::Usage(usage) => self.answer.usage = Some(usage),
             Event::Error(error) => keep(&mut self.answer.error, error),
         }

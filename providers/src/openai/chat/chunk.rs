@@ -72,12 +72,19 @@ fn fill(frame: &Frame, gaps: &[(Gap, u64)]) -> Bytes {
 
 /// Reads a frame and adds what it says to `answer`. A malformed frame adds nothing.
 pub fn decode(frame: &Frame, answer: &mut Assembly) -> FrameRead {
+    let (read, events) = events(frame);
+    events.into_iter().for_each(|event| answer.add(event));
+    read
+}
+
+/// Reads a frame and gives what it says. A malformed frame says nothing.
+pub(super) fn events(frame: &Frame) -> (FrameRead, Vec<Event<'_>>) {
     let mut events = Vec::new();
     let read = read(frame, |event| events.push(event));
-    if let Signal::Delta(_) = read.signal {
-        events.into_iter().for_each(|event| answer.add(event));
+    if !matches!(read.signal, Signal::Delta(_)) {
+        events.clear();
     }
-    read
+    (read, events)
 }
 
 fn read<'a>(frame: &'a Frame, mut tap: impl FnMut(Event<'a>)) -> FrameRead {
@@ -118,7 +125,7 @@ pub(super) fn keep(slot: &mut Option<WireError>, found: WireError) {
 }
 
 /// The error of a frame named `error` whose data is itself the error, JSON or not.
-fn unwrapped(data: &[u8]) -> WireError {
+pub(crate) fn unwrapped(data: &[u8]) -> WireError {
     let text = String::from_utf8_lossy(data);
     let mut whole = crate::json::Cursor::over(&text);
     let is_json = whole.skip().and_then(|_| whole.end()).is_ok();
@@ -143,7 +150,8 @@ impl Delta {
             }
             Event::Text {
                 part: Part::Reasoning, ..
-            } => self.reasoning = true,
+            }
+            | Event::Details { .. } => self.reasoning = true,
             Event::Text {
                 part: Part::Content | Part::Refusal,
                 ..

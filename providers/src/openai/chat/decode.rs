@@ -4,13 +4,22 @@ use bytes::Bytes;
 use understudy_messages::answer::Piece;
 
 use super::chunk::{self, Numbering};
+use crate::json::{Cursor, JsonError, JsonStr};
 use crate::sse::Frame;
-use crate::stream::FrameRead;
+use crate::stream::{FrameRead, Signal};
+
+pub(super) use self::telling::Telling;
+
+mod telling;
+#[cfg(test)]
+mod tests;
 
 /// Reads one stream.
 #[derive(Debug, Default)]
 pub struct Decoder {
     numbering: Numbering,
+    telling: Telling,
+    begun: bool,
 }
 
 impl Decoder {
@@ -21,7 +30,43 @@ impl Decoder {
     }
 
     /// Reads a frame, and adds what it says to `pieces`.
-    pub(crate) fn read(&mut self, frame: &Frame, _pieces: Option<&mut Vec<Piece>>) -> FrameRead {
-        chunk::scan(frame)
+    pub(crate) fn read(&mut self, frame: &Frame, pieces: Option<&mut Vec<Piece>>) -> FrameRead {
+        let Some(pieces) = pieces else {
+            return chunk::scan(frame);
+        };
+        let (read, events) = chunk::events(frame);
+        match read.signal {
+            Signal::Delta(delta) if !delta.error && !self.begun => {
+                self.begun = true;
+                pieces.push(begin(frame.data.as_deref().unwrap_or_default()));
+            }
+            Signal::Comment if self.begun => pieces.push(Piece::Ping),
+            Signal::Comment | Signal::Delta(_) | Signal::Malformed | Signal::Done => {}
+        }
+        self.telling.tell(&events, pieces);
+        read
+    }
+}
+
+/// What an answer, or the first chunk of one, says of itself.
+pub(super) fn begin(json: &[u8]) -> Piece {
+    let (mut id, mut model) = (None, None);
+    let read = Cursor::new(json).and_then(|mut cursor| {
+        cursor.object(|cursor, key| {
+            match &*key.decode() {
+                "id" => id = cursor.text()?,
+                "model" => model = cursor.text()?,
+                _ => cursor.skip()?,
+            }
+            Ok::<_, JsonError>(())
+        })
+    });
+    let owned = |text: Option<JsonStr<'_>>| {
+        let text = text.filter(|text| read.is_ok() && !text.is_empty());
+        text.map(|text| text.decode().into_owned())
+    };
+    Piece::Begin {
+        id: owned(id),
+        model: owned(model),
     }
 }

@@ -17,8 +17,10 @@ mod usage;
 pub(crate) enum Event<'a> {
     /// A choice is spoken of, and perhaps why it ended.
     Choice { choice: u64, finish: Option<Finish> },
-    /// A piece of text; [`JsonStr::EMPTY`] for something that is not text: encrypted reasoning, another medium.
+    /// A piece of text; [`JsonStr::EMPTY`] for something that is not text: another medium.
     Text { choice: u64, part: Part, text: JsonStr<'a> },
+    /// Reasoning as some routers give it beside or instead of its text: a list of details, as it is written.
+    Details { choice: u64, details: &'a str },
     /// A tool call or a piece of one, even one that says nothing.
     ToolCall { choice: u64, piece: ToolCallPiece<'a> },
     /// A report of tokens.
@@ -123,8 +125,8 @@ fn message<'a>(mut said: Cursor<'a>, choice: u64, sink: &mut impl FnMut(Event<'a
             // some servers send both, with the same text
             "reasoning_content" | "reasoning" if reasoned => cursor.skip()?,
             "reasoning_content" | "reasoning" => reasoned = say(cursor, choice, Part::Reasoning, sink)?,
-            "reasoning_details" => show(cursor, choice, Part::Reasoning, sink)?,
-            "audio" | "images" => show(cursor, choice, Part::Content, sink)?,
+            "reasoning_details" => details(cursor, choice, sink)?,
+            "audio" | "images" => show(cursor, choice, sink)?,
             "tool_calls" => cursor.array(|cursor| tool_call::piece(cursor, choice, sink))?,
             "function_call" => tool_call::old_style(cursor, choice, sink)?,
             _ => cursor.skip()?,
@@ -168,21 +170,28 @@ fn say<'a>(
     Ok(text.is_some())
 }
 
-/// Tells the sink of something that is not text, unless it is null or empty.
-fn show<'a>(
-    cursor: &mut Cursor<'a>,
-    choice: u64,
-    part: Part,
-    sink: &mut impl FnMut(Event<'a>),
-) -> Result<(), JsonError> {
-    if !matches!(cursor.value()?, "null" | "[]" | "{}") {
+/// Tells the sink of a medium that is not text, unless it is null or empty.
+fn show<'a>(cursor: &mut Cursor<'a>, choice: u64, sink: &mut impl FnMut(Event<'a>)) -> Result<(), JsonError> {
+    if is_something(cursor.value()?) {
         sink(Event::Text {
             choice,
-            part,
+            part: Part::Content,
             text: JsonStr::EMPTY,
         });
     }
     Ok(())
+}
+
+fn details<'a>(cursor: &mut Cursor<'a>, choice: u64, sink: &mut impl FnMut(Event<'a>)) -> Result<(), JsonError> {
+    let details = cursor.value()?;
+    if is_something(details) {
+        sink(Event::Details { choice, details });
+    }
+    Ok(())
+}
+
+fn is_something(value: &str) -> bool {
+    !matches!(value, "null" | "[]" | "{}")
 }
 
 /// Tells the sink of an error; whether there was one.

@@ -12,7 +12,7 @@ use crate::splice::{Edit, splice};
 
 mod messages;
 mod read;
-mod scan;
+pub(crate) mod scan;
 mod stream_options;
 #[cfg(test)]
 mod tests;

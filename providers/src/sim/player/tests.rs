@@ -55,7 +55,7 @@ struct Performance {
 
 async fn perform(call: serde_json::Value, leaves_ms: Option<u64>) -> Performance {
     let call: Call = serde_json::from_value(call).expect("parses");
-    let response = Response::new(&call, &Asked::default(), 1);
+    let response = Response::new(&call, &Asked::read("/a/v1/chat/completions", b"{}"), 1);
     let clock = Clock::real();
     let journal = Journal::new(JournalLimits::default(), clock.clone());
     let request = Request {

@@ -4,7 +4,7 @@ use super::*;
 
 fn response(call: Value) -> Response {
     let call: Call = serde_json::from_value(call).expect("parses");
-    Response::new(&call, &Asked::default(), 1)
+    Response::new(&call, &Asked::read("/a/v1/chat/completions", b"{}"), 1)
 }
 
 /// The text of each write.
@@ -96,12 +96,12 @@ fn a_refusal_on_an_open_connection_is_a_reset_without_a_byte() {
 fn an_answer_is_streamed_or_whole_as_the_request_asks() {
     let call = json!({ "answer": { "text": "hi {model}", "first_ms": 30 }, "delay_ms": 10 });
     let call: Call = serde_json::from_value(call).expect("parses");
-    let whole = Response::new(&call, &Asked::read(br#"{"model":"m1"}"#), 1);
+    let whole = Response::new(&call, &Asked::read("/a/v1/chat/completions", br#"{"model":"m1"}"#), 1);
     assert_eq!(whole.pieces[0].after, Duration::from_millis(40));
     let writes_whole = writes(&whole);
     assert!(writes_whole[0].contains("content-type: application/json\r\n"));
     assert!(writes_whole[0].contains("hi m1"));
-    let asked = Asked::read(br#"{"model":"m1","stream":true}"#);
+    let asked = Asked::read("/a/v1/chat/completions", br#"{"model":"m1","stream":true}"#);
     let streamed = Response::new(&call, &asked, 1);
     assert!(writes(&streamed)[0].contains("content-type: text/event-stream\r\n"));
     assert_eq!(writes(&streamed).last(), Some(&"0\r\n\r\n"));

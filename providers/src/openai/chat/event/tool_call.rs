@@ -12,6 +12,8 @@ pub(crate) struct ToolCallPiece<'a> {
     pub(crate) id: Option<JsonStr<'a>>,
     pub(crate) name: Option<JsonStr<'a>>,
     pub(crate) arguments: Option<Arguments<'a>>,
+    /// What its maker wants back with it.
+    pub(crate) signature: Option<JsonStr<'a>>,
     /// Where the index belongs when there is none.
     pub(crate) gap: Option<Gap>,
 }
@@ -77,6 +79,7 @@ pub(super) fn piece<'a>(
             }
             "id" => piece.id = cursor.text()?.filter(|id| !id.is_empty()),
             "function" => function(cursor, &mut piece)?,
+            "extra_content" => extra(cursor, &mut piece)?,
             _ => cursor.skip()?,
         }
         Ok::<_, JsonError>(())
@@ -118,5 +121,19 @@ fn function<'a>(cursor: &mut Cursor<'a>, piece: &mut ToolCallPiece<'a>) -> Resul
             _ => cursor.skip()?,
         }
         Ok(())
+    })
+}
+
+/// Where Gemini's compatible API puts its thought signature.
+fn extra<'a>(cursor: &mut Cursor<'a>, piece: &mut ToolCallPiece<'a>) -> Result<(), JsonError> {
+    cursor.object(|cursor, key| match &*key.decode() {
+        "google" => cursor.object(|cursor, key| {
+            match &*key.decode() {
+                "thought_signature" => piece.signature = cursor.text()?.filter(|text| !text.is_empty()),
+                _ => cursor.skip()?,
+            }
+            Ok(())
+        }),
+        _ => cursor.skip(),
     })
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use understudy_messages::request::{Messages, Role};
+use understudy_messages::request::{Demand, Demands, Messages, Role};
 
 use super::RequestError;
 use super::scan::once;
@@ -13,8 +13,8 @@ const WRONG_TYPE: RequestError = RequestError::WrongType {
     expected: "a list of objects",
 };
 
-/// Reads the value of `messages`.
-pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Messages, RequestError> {
+/// Reads the value of `messages`, and adds what in them not every wire format can carry.
+pub(super) fn read(cursor: &mut Cursor<'_>, demands: &mut Demands) -> Result<Messages, RequestError> {
     if cursor.kind()? != Kind::Array {
         return Err(WRONG_TYPE);
     }
@@ -24,7 +24,7 @@ pub(super) fn read(cursor: &mut Cursor<'_>) -> Result<Messages, RequestError> {
             return Err(WRONG_TYPE);
         }
         let start = cursor.position();
-        let message = Message::read(cursor)?;
+        let message = Message::read(cursor, demands)?;
         messages
             .get_or_insert_with(|| Draft::beginning_with(message.role, start))
             .add(message, cursor.position());
@@ -83,14 +83,14 @@ struct Message {
 }
 
 impl Message {
-    fn read(cursor: &mut Cursor<'_>) -> Result<Self, RequestError> {
+    fn read(cursor: &mut Cursor<'_>, demands: &mut Demands) -> Result<Self, RequestError> {
         let (mut role, mut content) = (None, None);
         cursor.object(|cursor, key| match &*key.decode() {
             "role" => once(&mut role, self::role(cursor)?, "role"),
             "content" => {
                 cursor.kind()?;
                 let start = cursor.position();
-                let text_bytes = text_bytes(cursor)?;
+                let text_bytes = text_bytes(cursor, demands)?;
                 once(&mut content, (start..cursor.position(), text_bytes), "content")
             }
             _ => Ok(cursor.skip()?),
@@ -117,7 +117,7 @@ fn role(cursor: &mut Cursor<'_>) -> Result<Role, JsonError> {
 }
 
 /// The bytes of text in a content: a string, or a list of parts of which some are text.
-fn text_bytes(cursor: &mut Cursor<'_>) -> Result<usize, RequestError> {
+fn text_bytes(cursor: &mut Cursor<'_>, demands: &mut Demands) -> Result<usize, RequestError> {
     if cursor.kind()? != Kind::Array {
         return Ok(cursor.text()?.map_or(0, |text| text.len()));
     }
@@ -126,10 +126,45 @@ fn text_bytes(cursor: &mut Cursor<'_>) -> Result<usize, RequestError> {
         let mut text = None;
         cursor.object(|cursor, key| match &*key.decode() {
             "text" => once(&mut text, cursor.text()?.map_or(0, |text| text.len()), "text"),
+            "image_url" => Ok(image(cursor, demands)?),
+            "file" => Ok(file(cursor, demands)?),
+            "input_audio" => {
+                demands.insert(Demand::AudioIn);
+                Ok(cursor.skip()?)
+            }
             _ => Ok(cursor.skip()?),
         })?;
         sum += text.unwrap_or(0);
         Ok::<_, RequestError>(())
     })?;
     Ok(sum)
+}
+
+/// An image is in the request, or at an address.
+fn image(cursor: &mut Cursor<'_>, demands: &mut Demands) -> Result<(), JsonError> {
+    let mut address = |cursor: &mut Cursor<'_>| {
+        if cursor.text()?.is_some_and(|url| !url.raw().starts_with("data:")) {
+            demands.insert(Demand::MediaUrl);
+        }
+        Ok::<_, JsonError>(())
+    };
+    if cursor.kind()? == Kind::String {
+        return address(cursor);
+    }
+    cursor.object(|cursor, key| match &*key.decode() {
+        "url" => address(cursor),
+        _ => cursor.skip(),
+    })
+}
+
+/// A file is in the request, or with the provider.
+fn file(cursor: &mut Cursor<'_>, demands: &mut Demands) -> Result<(), JsonError> {
+    cursor.object(|cursor, key| {
+        match &*key.decode() {
+            "file_data" => demands.insert(Demand::Document),
+            "file_id" => demands.insert(Demand::ProviderFile),
+            _ => {}
+        }
+        cursor.skip()
+    })
 }

@@ -46,6 +46,50 @@ fn facts(body: &str) -> RequestFacts {
     scan(body).expect("a good request").facts().clone()
 }
 
+#[test]
+fn what_not_every_format_can_give_is_a_demand() {
+    use understudy_messages::request::Demand;
+    let content = |part: &str| format!(r#"{{"model":"a","messages":[{{"role":"user","content":[{part}]}}]}}"#);
+    let member = |member: &str| format!(r#"{{"model":"a","messages":[{{"role":"user"}}],{member}}}"#);
+    let cases = [
+        (member(r#""n":2"#), Some(Demand::Choices)),
+        (member(r#""logprobs":true"#), Some(Demand::Logprobs)),
+        (member(r#""modalities":["text","audio"]"#), Some(Demand::AudioOut)),
+        (
+            member(r#""tools":[{"type":"function"},{"type":"custom"}]"#),
+            Some(Demand::CustomTool),
+        ),
+        (member(r#""tools":[{"type":"web_search"}]"#), Some(Demand::HostedTool)),
+        (member(r#""web_search_options":{}"#), Some(Demand::HostedTool)),
+        (
+            member(r#""response_format":{"type":"json_object"}"#),
+            Some(Demand::JsonObject),
+        ),
+        (
+            member(r#""response_format":{"type":"json_schema","json_schema":{}}"#),
+            Some(Demand::JsonSchema),
+        ),
+        (content(r#"{"input_audio":{}}"#), Some(Demand::AudioIn)),
+        (content(r#"{"file":{"file_data":""}}"#), Some(Demand::Document)),
+        (content(r#"{"file":{"file_id":""}}"#), Some(Demand::ProviderFile)),
+        (content(r#"{"image_url":{"url":"https://x"}}"#), Some(Demand::MediaUrl)),
+        (content(r#"{"image_url":{"url":"data:image/png;base64,AA"}}"#), None),
+        (
+            member(r#""n":1,"logprobs":false,"modalities":["text"],"tools":[{"type":"function"}]"#),
+            None,
+        ),
+        (
+            member(r#""response_format":{"type":"text"},"web_search_options":null"#),
+            None,
+        ),
+    ];
+    for (body, demand) in cases {
+        let mut expected = understudy_messages::request::Demands::default();
+        demand.into_iter().for_each(|demand| expected.insert(demand));
+        assert_eq!(facts(&body).demands, expected, "{body}");
+    }
+}
+
 const SMALL: &str = r#"{"model":"a/b","messages":[{"role":"user","content":"hi"}]}"#;
 
 #[test]

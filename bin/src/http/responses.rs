@@ -1,0 +1,272 @@
+//! Responses by their id: a request goes on from an earlier one, and an answer is kept, found again and forgotten.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
+use bytes::Bytes;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use understudy_actors::session::transcripts::{Node, Transcript, TranscriptLimits, Transcripts};
+use understudy_messages::clock::Clock;
+use understudy_messages::request::{Demand, Endpoint, RequestFacts};
+use understudy_messages::terminal::TurnFailure;
+use understudy_providers::openai::responses::request::{TooLarge, dereference, expand, identified, own_items};
+use understudy_providers::wire::{Kept, scan};
+
+use super::edge::ClientKey;
+use super::error::{self, Refused};
+use super::turn::unreadable;
+use crate::app::Shared;
+
+/// How many responses can be found.
+const COUNT: usize = 100_000;
+/// How many bytes all of them take.
+const BYTES: usize = 256 << 20;
+
+/// The responses of one app.
+pub(crate) struct Responses {
+    store: Mutex<Transcripts>,
+    clock: Clock,
+}
+
+impl Responses {
+    /// Without any; each is found until nobody has used it for `idle`.
+    pub(crate) fn new(clock: Clock, idle: Duration) -> Self {
+        let limits = TranscriptLimits {
+            count: COUNT,
+            bytes: BYTES,
+            idle,
+        };
+        Self {
+            store: Mutex::new(Transcripts::new(limits)),
+            clock,
+        }
+    }
+
+    fn find(&self, owner: Option<u32>, id: &str) -> Option<Arc<Node>> {
+        self.store().find(owner, id, self.clock.now())
+    }
+
+    fn find_item(&self, owner: Option<u32>, id: &str) -> Option<Arc<Node>> {
+        self.store().find_item(owner, id, self.clock.now())
+    }
+
+    fn store(&self) -> MutexGuard<'_, Transcripts> {
+        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is kept of a turn, once its answer is whole.
+pub(super) struct Memory {
+    responses: Arc<Responses>,
+    owner: Option<u32>,
+    parent: Option<Arc<Node>>,
+    input: Box<str>,
+}
+
+impl Memory {
+    /// Keeps the turn with its answer.
+    pub(super) fn keep(self, kept: Kept) {
+        let transcript = Transcript {
+            parent: self.parent,
+            input: self.input,
+            items: identified(kept.response.get(kept.output.clone()).unwrap_or_default()),
+            response: kept.response,
+            output: kept.output,
+        };
+        let now = self.responses.clock.now();
+        self.responses.store().keep(self.owner, &kept.id, transcript, now);
+    }
+}
+
+/// A request that stands for itself.
+pub(super) struct Recalled {
+    pub(super) body: Bytes,
+    pub(super) facts: RequestFacts,
+    pub(super) memory: Option<Memory>,
+}
+
+/// Puts into the request what it goes on from, and the kept items that it names. Any other request stays as it is.
+pub(super) fn recall(
+    shared: &Shared,
+    owner: Option<u32>,
+    body: Bytes,
+    facts: RequestFacts,
+) -> Result<Recalled, Refused> {
+    let (body, facts) = match facts.demands.contains(Demand::ProviderState) {
+        true => with_items(shared, owner, body, facts)?,
+        false => (body, facts),
+    };
+    let Some(of_responses) = &facts.responses else {
+        let memory = None;
+        return Ok(Recalled { body, facts, memory });
+    };
+    if facts.demands.contains(Demand::Background) {
+        let hint = "Answers in the background are not supported. Ask without `background`.";
+        return Err(Refused {
+            failure: TurnFailure::ours(400, "unsupported", hint).into(),
+            param: Some("background"),
+        });
+    }
+    let parent = match of_responses.previous.as_deref() {
+        Some(id) => Some(shared.responses.find(owner, id).ok_or_else(unknown_previous)?),
+        None => None,
+    };
+    let is_kept = of_responses.store && !of_responses.has_conversation;
+    let memory = is_kept.then(|| Memory {
+        responses: shared.responses.clone(),
+        owner,
+        parent: parent.clone(),
+        input: own_items(&body, &facts).into(),
+    });
+    let (body, facts) = match parent {
+        Some(parent) => expanded(shared, &parent, &body, &facts)?,
+        None => (body, facts),
+    };
+    Ok(Recalled { body, facts, memory })
+}
+
+/// The request with the kept items that it names; one that names none stays as it is.
+fn with_items(
+    shared: &Shared,
+    owner: Option<u32>,
+    body: Bytes,
+    facts: RequestFacts,
+) -> Result<(Bytes, RequestFacts), Refused> {
+    let limit = shared.config.settings.limits.body;
+    let find = |id: &str| {
+        let node = shared.responses.find_item(owner, id)?;
+        node.item(id).map(str::to_owned)
+    };
+    let too_large = |TooLarge| {
+        let hint = format!("With the items that it names, the request is larger than {limit} bytes (limits.body).");
+        Refused {
+            failure: TurnFailure::ours(413, "body_too_large", &hint).into(),
+            param: Some("input"),
+        }
+    };
+    let Some(body) = dereference(&body, &facts, limit, find).map_err(too_large)? else {
+        return Ok((body, facts));
+    };
+    let facts = scan(Endpoint::Responses, &body).map_err(|error| unreadable(Endpoint::Responses, error))?;
+    Ok((body, facts))
+}
+
+fn expanded(
+    shared: &Shared,
+    parent: &Node,
+    body: &Bytes,
+    facts: &RequestFacts,
+) -> Result<(Bytes, RequestFacts), Refused> {
+    let limit = shared.config.settings.limits.body;
+    if body.len().saturating_add(parent.history_len()) > limit {
+        let hint =
+            format!("Together with what it goes on from, the request is larger than {limit} bytes (limits.body).");
+        return Err(Refused {
+            failure: TurnFailure::ours(413, "body_too_large", &hint).into(),
+            param: Some("previous_response_id"),
+        });
+    }
+    let body = expand(body, facts, &parent.history());
+    let mut expanded = scan(Endpoint::Responses, &body).map_err(|error| unreadable(Endpoint::Responses, error))?;
+    if let (Some(expanded), Some(facts)) = (&mut expanded.responses, &facts.responses) {
+        // the answer names it
+        expanded.previous = facts.previous.clone();
+    }
+    Ok((body, expanded))
+}
+
+fn unknown_previous() -> Refused {
+    let hint = "The previous response was not found: it was never stored, made with another key, or too long ago.";
+    Refused {
+        failure: TurnFailure::ours(400, "previous_response_not_found", hint).into(),
+        param: Some("previous_response_id"),
+    }
+}
+
+fn unknown() -> HttpResponse {
+    let hint = "No response of this id was found: it was never stored, made with another key, or too long ago.";
+    let failure = TurnFailure::ours(404, "response_not_found", hint);
+    error::respond(Endpoint::Responses, &failure, None)
+}
+
+/// Which client key sent a request.
+pub(super) fn owner(request: &HttpRequest) -> Option<u32> {
+    request.extensions().get::<ClientKey>().and_then(|key| key.0)
+}
+
+/// `GET /v1/responses/{id}`
+pub(super) async fn get(shared: web::Data<Shared>, request: HttpRequest, id: web::Path<String>) -> HttpResponse {
+    match shared.responses.find(owner(&request), &id) {
+        Some(node) => HttpResponse::Ok()
+            .content_type("application/json")
+            .body(node.response().to_owned()),
+        None => unknown(),
+    }
+}
+
+#[derive(Serialize)]
+struct Deleted<'a> {
+    id: &'a str,
+    object: &'static str,
+    deleted: bool,
+}
+
+/// `DELETE /v1/responses/{id}`
+pub(super) async fn delete(shared: web::Data<Shared>, request: HttpRequest, id: web::Path<String>) -> HttpResponse {
+    let deleted = shared.responses.store().forget(owner(&request), &id);
+    match deleted {
+        true => HttpResponse::Ok().json(Deleted {
+            id: &id,
+            object: "response",
+            deleted,
+        }),
+        false => unknown(),
+    }
+}
+
+/// In which order items are listed: the newest first, unless asked otherwise.
+#[derive(Deserialize)]
+pub(super) struct Listing {
+    order: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Items<'a> {
+    object: &'static str,
+    data: Vec<&'a RawValue>,
+    first_id: Option<String>,
+    last_id: Option<String>,
+    has_more: bool,
+}
+
+#[derive(Deserialize)]
+struct Identified {
+    id: Option<String>,
+}
+
+/// `GET /v1/responses/{id}/input_items`: all of them at once, as they were sent.
+pub(super) async fn input_items(
+    shared: web::Data<Shared>,
+    request: HttpRequest,
+    id: web::Path<String>,
+    listing: web::Query<Listing>,
+) -> HttpResponse {
+    let Some(node) = shared.responses.find(owner(&request), &id) else {
+        return unknown();
+    };
+    let list = format!("[{}]", node.input().join(","));
+    let mut data: Vec<&RawValue> = serde_json::from_str(&list).unwrap_or_default();
+    if listing.order.as_deref() != Some("asc") {
+        data.reverse();
+    }
+    let id = |item: Option<&&RawValue>| serde_json::from_str::<Identified>(item?.get()).ok()?.id;
+    HttpResponse::Ok().json(Items {
+        object: "list",
+        first_id: id(data.first()),
+        last_id: id(data.last()),
+        has_more: false,
+        data,
+    })
+}

@@ -1,0 +1,4 @@
+mod round;
+mod scanned;
+mod taken;
+mod written;
