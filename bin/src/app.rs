@@ -15,6 +15,7 @@ use actix_web::{HttpServer, web};
 use anyhow::Context;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
+use understudy_actors::hooks::Hooks;
 use understudy_actors::provider::ledger::Ledgers;
 use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
@@ -208,6 +209,11 @@ async fn start_registry(
     let (registry, admit) = (Arc::new(Slot::default()), Arc::new(Slot::default()));
     let context = RegistryContext {
         settings: Arc::new(config.settings.clone()),
+        hooks: Arc::new(Hooks::nobody(
+            options.clock.clone(),
+            supervision.tasks.clone(),
+            supervision.telemetry.clone(),
+        )),
         shards_expected: options.arbiters,
         published: published.clone(),
         telemetry: supervision.telemetry.clone(),

@@ -14,7 +14,8 @@ use std::time::Duration;
 pub use self::context::HookContext;
 pub use self::event::{HookEvent, ModelFailoverEvent, ModelFailureTerminalEvent, TriedModel};
 pub use self::result::{
-    BlockScope, HookResult, InvalidResult, ModelChoice, PromptContribution, ReplyClaim, RunVerdict, ToolVerdict,
+    BlockScope, HookResult, InvalidResult, ModelChoice, PromptContribution, ReplyClaim, RunVerdict, ToolFate,
+    ToolVerdict,
 };
 pub use self::snapshot::{Parsed, Snapshot};
 

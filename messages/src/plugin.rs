@@ -1,12 +1,14 @@
 //! What is said to a plugin instance.
 
+use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use actix::Message;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::hooks::{HookContext, HookEvent, HookResult};
+use crate::hooks::{Hook, HookContext, HookEvent, HookResult, ToolFate};
 
 /// Call one handler of an instance.
 #[derive(Clone, Debug, Message)]
@@ -78,5 +80,34 @@ impl CallError {
             .chars()
             .map(|letter| if letter.is_control() { ' ' } else { letter });
         Self::Failed(plain.take(500).collect())
+    }
+}
+
+/// What may be done with the hooks of a turn's own generation by whoever works on the turn.
+pub trait TurnHooks: Send + Sync + fmt::Debug {
+    /// Whether anything happens at `hook`: without, no event has to be made.
+    fn fires(&self, hook: Hook) -> bool;
+
+    /// Tells all handlers, and nobody waits for them.
+    fn fire(&self, event: HookEvent, context: Arc<HookContext>);
+
+    /// Judges a call of a tool by [`Hook::BeforeToolCall`]. Whatever goes wrong, the call is blocked.
+    fn judge<'a>(&'a self, event: HookEvent, context: Arc<HookContext>)
+    -> Pin<Box<dyn Future<Output = ToolFate> + 'a>>;
+}
+
+/// Hooks of a turn that nobody listens to.
+#[derive(Debug)]
+pub struct NoHooks;
+
+impl TurnHooks for NoHooks {
+    fn fires(&self, _: Hook) -> bool {
+        false
+    }
+
+    fn fire(&self, _: HookEvent, _: Arc<HookContext>) {}
+
+    fn judge<'a>(&'a self, _: HookEvent, _: Arc<HookContext>) -> Pin<Box<dyn Future<Output = ToolFate> + 'a>> {
+        Box::pin(std::future::ready(ToolFate::Allowed { params: None }))
     }
 }

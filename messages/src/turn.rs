@@ -14,6 +14,7 @@ use crate::clock::Instant;
 use crate::failure::{CancelCause, Cut, Reason};
 use crate::ids::{ModelRef, Name, SessionKey, TurnId};
 use crate::lease::TurnLease;
+use crate::plugin::TurnHooks;
 use crate::ports::{ProviderPort, SessionPort, Slot};
 use crate::request::{Endpoint, RequestFacts};
 use crate::settings::{AgentSettings, Api, ModelSettings, RetrySettings, Timeouts};
@@ -97,6 +98,8 @@ pub struct TurnContext {
     pub agent: Arc<AgentSettings>,
     /// The time limits of its attempts.
     pub timeouts: Timeouts,
+    /// The hooks of that generation.
+    pub hooks: Arc<dyn TurnHooks>,
     /// The session that owns it.
     pub session: SessionPort,
     /// The provider actors of the connection's arbiter, by provider index.

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 use understudy::config::ServerConfig;
+use understudy_actors::hooks::Hooks;
 use understudy_actors::provider::ledger::{CandidateState, Ledgers};
 use understudy_actors::provider::{ProviderActor, ProviderContext};
 use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
@@ -331,6 +332,11 @@ impl House {
         let registry = Rc::new(RefCell::new(None));
         let context = RegistryContext {
             settings: Arc::new(settings.clone()),
+            hooks: Arc::new(Hooks::nobody(
+                self.clock.clone(),
+                supervision.tasks.clone(),
+                provider.telemetry.clone(),
+            )),
             shards_expected: 1,
             published: published.clone(),
             telemetry: provider.telemetry.clone(),

@@ -1,7 +1,9 @@
 //! What the answers of several handlers come to. Pure; answers come in the order of priority.
 
 use serde_json::{Map, Value};
-use understudy_messages::hooks::{BlockScope, ModelChoice, PromptContribution, ReplyClaim, RunVerdict, ToolVerdict};
+use understudy_messages::hooks::{
+    BlockScope, ModelChoice, PromptContribution, ReplyClaim, RunVerdict, ToolFate, ToolVerdict,
+};
 use understudy_messages::ids::Name;
 
 /// Who answered what.
@@ -123,32 +125,6 @@ pub fn reply(answers: Vec<Answer<ReplyClaim>>) -> Option<Answer<ReplyClaim>> {
     answers.into_iter().find(|(_, claim)| claim.handled)
 }
 
-/// What becomes of a tool call.
-#[derive(Clone, Debug, PartialEq)]
-pub enum ToolFate {
-    /// It may run, with these arguments if any were changed.
-    Allowed {
-        /// The arguments, where a plugin changed them.
-        params: Option<Map<String, Value>>,
-    },
-    /// It may not.
-    Blocked {
-        /// Who said so.
-        plugin: Name,
-        /// What the model is told.
-        reason: String,
-    },
-    /// Somebody has to be asked first.
-    Approval {
-        /// Who said so.
-        plugin: Name,
-        /// What is asked.
-        request: Value,
-        /// The arguments, where a plugin changed them before it was asked for.
-        params: Option<Map<String, Value>>,
-    },
-}
-
 /// Folds verdicts: a block ends it, with its own reason; arguments are put over the original ones, the last word stands
 /// until an approval is asked for.
 pub fn tool(params: &Map<String, Value>, answers: Vec<Answer<ToolVerdict>>) -> ToolFate {
@@ -157,7 +133,11 @@ pub fn tool(params: &Map<String, Value>, answers: Vec<Answer<ToolVerdict>>) -> T
     for (plugin, verdict) in answers {
         if verdict.block {
             let reason = verdict.block_reason.unwrap_or_else(|| BLOCKED.to_owned());
-            return ToolFate::Blocked { plugin, reason };
+            return ToolFate::Blocked {
+                plugin,
+                reason,
+                veto: true,
+            };
         }
         if approval.is_some() {
             continue;

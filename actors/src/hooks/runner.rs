@@ -3,16 +3,18 @@
 //! A deadline ends the wait *and* cancels the handler's work. What a handler's failure means is the hook's row: a gate
 //! refuses, everything else goes on without it. A failure is one log line with nothing in it that a provider or client said.
 
+use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
-use understudy_messages::hooks::{Hook, HookContext, HookEvent, HookResult};
+use understudy_messages::hooks::{Hook, HookContext, HookEvent, HookResult, ToolFate};
 use understudy_messages::ids::Name;
-use understudy_messages::plugin::{CallError, CallHook};
+use understudy_messages::plugin::{CallError, CallHook, TurnHooks};
 
-use super::merge::Answer;
+use super::merge::{self, Answer};
 use super::table::{Call, HookTable, Listed};
 use crate::supervision::Tasks;
 use crate::telemetry::{HookOutcome, Telemetry};
@@ -63,6 +65,11 @@ impl Hooks {
             tasks,
             telemetry,
         }
+    }
+
+    /// Nobody listens.
+    pub fn nobody(clock: Clock, tasks: Tasks, telemetry: Arc<Telemetry>) -> Self {
+        Self::new(Arc::default(), clock, tasks, telemetry)
     }
 
     /// Whether anything happens at `hook`: without, no event has to be made.
@@ -208,6 +215,57 @@ impl Hooks {
             tracing::warn!(hook = hook.as_label(), plugin = %handler.plugin, %error, ?took, "hook handler failed");
         }
         result
+    }
+}
+
+impl fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hooks")
+    }
+}
+
+impl TurnHooks for Hooks {
+    fn fires(&self, hook: Hook) -> bool {
+        Self::fires(self, hook)
+    }
+
+    fn fire(&self, event: HookEvent, context: Arc<HookContext>) {
+        Self::fire(self, event, context);
+    }
+
+    fn judge<'a>(
+        &'a self,
+        event: HookEvent,
+        context: Arc<HookContext>,
+    ) -> Pin<Box<dyn Future<Output = ToolFate> + 'a>> {
+        Box::pin(async move {
+            let params = match &event {
+                HookEvent::BeforeToolCall { params, .. } => params.clone(),
+                _ => Arc::default(),
+            };
+            let take = |result| match result {
+                HookResult::Tool(verdict) => Some(verdict),
+                _ => None,
+            };
+            match self.gate(event, &context, take, |verdict| verdict.block).await {
+                Ok(answers) => merge::tool(&params, answers),
+                Err(refused) => ToolFate::Blocked {
+                    reason: refused.to_string(),
+                    plugin: refused.plugin,
+                    veto: false,
+                },
+            }
+        })
+    }
+}
+
+impl fmt::Display for Refused {
+    /// Fixed words: what a plugin's code said stays in the log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.error {
+            Some(_) => write!(f, "Blocked: the guard {} could not judge.", self.plugin),
+            None => write!(f, "Blocked: the required guard {} is not serving.", self.plugin),
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use understudy_messages::ports::{ProviderPort, ShardPort, Slot};
 
 use super::gate::Gate;
 use super::roster::Roster;
+use crate::hooks::Hooks;
 
 /// The actors of one session arbiter. An actor that is started again takes its slot; an arbiter that comes back replaces
 /// the whole.
@@ -29,16 +30,19 @@ pub struct Generation {
     pub id: GenerationId,
     /// Who may answer which request.
     pub roster: Roster,
+    /// Who is called for which hook.
+    pub hooks: Arc<Hooks>,
     shards: Vec<ArcSwap<Shard>>,
     pub(super) gate: Gate,
     pub(super) emptied: Notify,
 }
 
 impl Generation {
-    pub(super) fn new(id: GenerationId, roster: Roster, shards: Vec<Arc<Shard>>) -> Self {
+    pub(super) fn new(id: GenerationId, roster: Roster, hooks: Arc<Hooks>, shards: Vec<Arc<Shard>>) -> Self {
         Self {
             id,
             roster,
+            hooks,
             shards: shards.into_iter().map(ArcSwap::from).collect(),
             gate: Gate::open(),
             emptied: Notify::new(),

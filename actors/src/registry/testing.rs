@@ -49,3 +49,14 @@ pub(crate) fn settings() -> Settings {
         limits: Default::default(),
     }
 }
+
+/// Hooks that nobody listens to.
+pub(crate) fn no_hooks() -> Arc<crate::hooks::Hooks> {
+    let telemetry = crate::telemetry::Telemetry::new().expect("sound");
+    let clock = understudy_messages::clock::Clock::movable();
+    Arc::new(crate::hooks::Hooks::nobody(
+        clock,
+        crate::supervision::Tasks::new(),
+        telemetry,
+    ))
+}

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::Hook;
+use crate::ids::Name;
 
 /// What one handler answered.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -109,6 +110,34 @@ pub struct ToolVerdict {
     pub block_reason: Option<String>,
     /// Whether somebody has to be asked first.
     pub require_approval: Option<Value>,
+}
+
+/// What becomes of a tool call, when everyone has been asked.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ToolFate {
+    /// It may run, with these arguments if any were changed.
+    Allowed {
+        /// The arguments, where a plugin changed them.
+        params: Option<Map<String, Value>>,
+    },
+    /// It may not.
+    Blocked {
+        /// Who said so.
+        plugin: Name,
+        /// What the model is told.
+        reason: String,
+        /// Whether a plugin refused on purpose, or could not judge.
+        veto: bool,
+    },
+    /// Somebody has to be asked first.
+    Approval {
+        /// Who said so.
+        plugin: Name,
+        /// What is asked.
+        request: Value,
+        /// The arguments, where a plugin changed them before it was asked for.
+        params: Option<Map<String, Value>>,
+    },
 }
 
 /// An answer that is none of those that the hook takes.

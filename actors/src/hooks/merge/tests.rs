@@ -108,6 +108,7 @@ fn the_first_block_stands_with_its_own_reason_cases_7_8_9_65() {
     let blocked = |plugin: &str, reason: &str| ToolFate::Blocked {
         plugin: plugin.into(),
         reason: reason.to_owned(),
+        veto: true,
     };
     let fate = |verdicts| tool(&params, from(verdicts));
     assert_eq!(
