@@ -118,7 +118,7 @@ pub enum Piece {
         choice: u32,
         /// Which of the choice's calls, counted from 0 in the order in which they began.
         index: u32,
-        /// Its id; at its beginning.
+        /// Its id; at its beginning, where the provider gave it one.
         id: Option<String>,
         /// The tool's name; at its beginning.
         name: Option<String>,

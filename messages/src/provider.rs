@@ -80,6 +80,8 @@ pub enum AttemptError {
         failure: Failure,
         /// Frames that could not be read and were left out.
         malformed: u32,
+        /// Tokens of what it had answered by then, as far as they were reported.
+        usage: Option<Box<Usage>>,
         /// What the client has seen of this attempt, where somebody else may go on with it.
         delivered: Option<Box<Delivered>>,
     },

@@ -153,6 +153,17 @@ pub fn unsupported(unfit: &[(&ModelRef, &str)]) -> TurnFailure {
     }
 }
 
+/// What to tell the client when no model of the chain was asked, because the conversation surely fits into none.
+pub fn outgrown() -> TurnFailure {
+    let Face { status, code, .. } = face(Reason::ContextOverflow);
+    let sentence = fixed_sentence(Reason::ContextOverflow).unwrap_or_default();
+    TurnFailure {
+        source: Source::Chain,
+        cause: Some(Reason::ContextOverflow),
+        ..TurnFailure::ours(status, code, sentence)
+    }
+}
+
 /// What to tell the client after `tried`, in order; `soonest` is when the first window ends, if that is known.
 pub fn conclude(tried: &[Tried<'_>], soonest: Option<Duration>) -> TurnFailure {
     let cause = cause(tried);

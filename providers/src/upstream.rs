@@ -239,6 +239,7 @@ fn failed(failure: Failure) -> AttemptError {
     AttemptError::Failed {
         failure,
         malformed: 0,
+        usage: None,
         delivered: None,
     }
 }

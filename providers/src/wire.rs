@@ -58,7 +58,12 @@ pub fn scan(endpoint: Endpoint, body: &Bytes) -> Result<RequestFacts, RequestErr
     match endpoint {
         Endpoint::Chat => openai::chat::request::scan(body),
         Endpoint::Responses => openai::responses::request::scan(body),
-        Endpoint::Messages | Endpoint::CountTokens => anthropic::messages::request::scan(body),
+        Endpoint::Messages => anthropic::messages::request::scan(body),
+        // a count never streams, whatever its body says
+        Endpoint::CountTokens => Ok(RequestFacts {
+            stream: false,
+            ..anthropic::messages::request::scan(body)?
+        }),
         Endpoint::Embeddings => openai::embeddings::scan(body),
     }
 }

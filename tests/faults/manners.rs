@@ -31,11 +31,11 @@ fn the_text_is_whole_wherever_it_breaks_and_however_the_next_goes_on() {
     }
 }
 
-/// From where the last words before `read` are repeated: at least this many, and five different ones. With fewer it cannot
+/// From where the last words before `read` are repeated: at least this many, and four different ones. With fewer it cannot
 /// be told from chance, and nothing is taken out.
 fn repeating(read: usize, count: usize) -> usize {
     let different = |from: usize| words([from, read]).into_iter().collect::<BTreeSet<_>>().len();
-    (0..=read - count).rev().find(|from| different(*from) >= 5).unwrap_or(0)
+    (0..=read - count).rev().find(|from| different(*from) >= 4).unwrap_or(0)
 }
 
 /// Two to four models; each but the last breaks off, each but the first goes on exactly, repeats five to fifty words, or

@@ -167,6 +167,7 @@ fn failed(failure: Failure, took: Duration) -> Played {
     let result = Err(AttemptError::Failed {
         failure,
         malformed: 0,
+        usage: None,
         delivered: None,
     });
     Played {
@@ -359,10 +360,14 @@ impl<'a> Run<'a> {
     }
 
     fn over(self, failure: Failure) -> Played {
-        let malformed = self.machine.summary().malformed;
+        let summary = *self.machine.summary();
         let result = Err(AttemptError::Failed {
             failure,
-            malformed,
+            malformed: summary.malformed,
+            usage: summary
+                .usage
+                .filter(|_| summary.progress > Progress::Nothing)
+                .map(Box::new),
             delivered: None,
         });
         Played {

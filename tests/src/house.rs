@@ -199,6 +199,7 @@ impl Handler<Attempt> for Scripted {
                 Some(failure) => Err(AttemptError::Failed {
                     failure,
                     malformed: 0,
+                    usage: None,
                     delivered: None,
                 }),
                 None => answer(&attempt).await,

@@ -343,6 +343,19 @@ async fn a_conversation_that_cannot_fit_is_passed_over() {
 }
 
 #[actix::test]
+async fn a_conversation_that_fits_nowhere_is_the_clients_to_shorten() {
+    let config = TWO.replace("  siblings", "  a/x: { context: 1 }\n  b/z: { context: 1 }\n  siblings");
+    let house = House::open(&config, |_| Play::answer()).await;
+    let long = "x".repeat(17);
+    let body = format!(r#"{{"model":"main","messages":[{{"role":"user","content":"{long}"}}]}}"#);
+    let failure = refusal(house.turn(&body).await);
+    assert_eq!((failure.status, &*failure.code), (400, "context_length_exceeded"));
+    assert_eq!(failure.cause, Some(Reason::ContextOverflow));
+    assert_eq!((failure.retry_after, failure.attempts), (None, 0));
+    assert!(house.targets().is_empty());
+}
+
+#[actix::test]
 async fn every_failed_turn_has_one_terminal_event_with_what_the_client_was_told() {
     let house = House::open(TWO, everybody_fails(answered(Reason::RateLimit, 429))).await;
     let failure = refusal(house.ask().await);

@@ -247,6 +247,20 @@ async fn tokens_are_counted_by_a_provider_that_can_else_estimated() {
 }
 
 #[tokio::test]
+async fn a_count_that_fails_is_estimated_and_no_verdict_on_the_model() {
+    let answer = json!({ "answer": { "text": "yes" } });
+    let plan = json!({ "a/m": { "calls": [refusal(404, "not_found_error"), answer] } });
+    let stage = Stage::set_providers(plan, ANTHROPIC).await;
+    let path = "/v1/messages/count_tokens";
+    let reply = stage.post(path, asking(false).to_string(), |request| request).await;
+    assert_eq!((reply.status, reply.header("x-understudy-estimated")), (200, "true"));
+    stage.calls_are(&lead(), 1);
+    assert_eq!(ask(&stage, &asking(false)).await.status, 200);
+    let unknown = asking(false).to_string().replace("main", "nobody");
+    assert_eq!(stage.post(path, unknown, |request| request).await.status, 404);
+}
+
+#[tokio::test]
 async fn who_cannot_count_is_passed_over() {
     let settings: &dyn Fn(&str) -> &'static str = &|target| if target == "b/m" { ANTHROPIC } else { "" };
     let plan = json!({ "a/m": { "calls": [refusal(500, "x")] }, "b/m": { "calls": [whole("{\"input_tokens\":12}")] } });

@@ -289,6 +289,31 @@ async fn who_makes_no_vectors_is_not_asked_for_any() {
 }
 
 #[tokio::test]
+async fn who_refuses_to_make_vectors_may_still_answer() {
+    let calls = json!([refusal(403, "not_allowed"), refusal(404, "model_not_found"), answer()]);
+    let stage = Stage::set(json!({ "a/m": { "calls": calls } })).await;
+    for status in [502, 404] {
+        let reply = stage
+            .post("/v1/embeddings", r#"{"input":"a","model":"main"}"#, |request| request)
+            .await;
+        assert_eq!(reply.status, status);
+    }
+    assert_eq!(stage.ask(&question(false)).await.status, 200);
+}
+
+#[tokio::test]
+async fn a_member_of_the_wrong_type_is_the_clients_error() {
+    let stage = gemini(json!([answer()])).await;
+    let mut body = question(false);
+    body["temperature"] = json!("hot");
+    let reply = stage.ask(&body).await;
+    let error = &reply.json()["error"];
+    assert_eq!((reply.status, &error["code"]), (400, &json!("invalid_request")));
+    assert_eq!(error["message"], "`temperature` must be a number");
+    stage.calls_are(&lead(), 0);
+}
+
+#[tokio::test]
 async fn what_turns_out_not_to_be_expressible_moves_on_and_is_no_attempt() {
     let mut body = question(false);
     let call = json!({ "id": "1", "type": "function", "function": { "name": "f", "arguments": "[cut" } });

@@ -118,6 +118,7 @@ impl Conductor {
         let lost = || AttemptError::Failed {
             failure: Failure::observed(Reason::Unknown, Cut::Lost),
             malformed: 0,
+            usage: None,
             delivered: None,
         };
         let slot = self.turn.providers.get(candidate.provider).and_then(|slot| slot.get());
@@ -321,7 +322,7 @@ impl Conductor {
     /// Nobody could answer: tells the client why, and when to come back.
     async fn surface(self, retry_after: Option<Duration>) -> Performance {
         let soonest = self.soonest().into_iter().chain(retry_after).min();
-        let failure = self.unsupported();
+        let failure = self.outgrown().or_else(|| self.unsupported());
         let failure = TurnFailure {
             attempts: u32::try_from(self.attempts.len()).unwrap_or(u32::MAX),
             ..failure.unwrap_or_else(|| conclude(&self.concluding(), soonest))

@@ -73,12 +73,13 @@ async fn run(
         let place = place(&arbiter.shared)?;
         let body = body::read(&arbiter.shared, request, payload).await?;
         let turn = admit(endpoint, arbiter, request, body, place)?;
-        let session = turn.request.session.clone();
-        if let Some(estimate) = count::estimate(&arbiter.shared, &turn.request) {
+        let request = turn.request.clone();
+        let session = request.session.clone();
+        if let Some(estimate) = count::estimate(&arbiter.shared, &request) {
             return Ok((session, estimate));
         }
-        let frames = start(arbiter, turn).await?;
-        Ok::<_, Refused>((session, answer::respond(frames).await))
+        let answered = answer::respond(start(arbiter, turn).await?).await;
+        Ok::<_, Refused>((session, count::or_estimate(&arbiter.shared, &request, answered)))
     };
     match answered.await {
         Ok((session, response)) => name_session(response, &session),

@@ -5,21 +5,24 @@
 //! equal to any other white space, and what a continuation begins with does not count at all. To be a repetition such an
 //! overlap must begin where a word of the text begins, and be more than chance:
 //!
-//! * it has at least [`WORDS`] different words; or
+//! * it has at least [`WORDS`] words, of which [`DIFFERENT`] differ; or
 //! * the two would otherwise run together (`Let me` + `Let me see`): the continuation does not begin with white space, the
 //!   overlap has at least [`LETTERS`] different letters, and it is the whole text, or the text ends and the continuation
 //!   begins with a letter.
 //!
 //! So a shared space, a common word or a row of the same figures never takes text away. White space at the text's end is
-//! not told to the models, so that they may give it again: of it only what the continuation repeats exactly is taken out.
+//! not told to the models, so that they may give it again, or only its end, such as the indentation of a line: of it only
+//! what the continuation repeats exactly is taken out.
 
 use std::collections::BTreeSet;
 
 #[cfg(test)]
 mod tests;
 
-/// How many different words are no accident.
+/// How many words are no accident.
 const WORDS: usize = 5;
+/// How many of them must differ: rows of figures and refrains repeat themselves.
+const DIFFERENT: usize = 4;
 /// How many different letters in a place where words would run together are no accident.
 const LETTERS: usize = 3;
 /// How far back a repetition may begin, in words and in bytes, when it is not all of the text.
@@ -38,7 +41,7 @@ const UNSPACED: char = '\u{2e80}';
 pub(crate) struct Overlap {
     /// The text, white space as single spaces, none at its end.
     told: String,
-    /// The white space at the text's end, as far as the continuation may still repeat it.
+    /// The white space at the text's end, as long as the continuation may still repeat it.
     tail: String,
     /// Where in `told` the repetition may have begun, ascending.
     starts: Vec<usize>,
@@ -83,7 +86,7 @@ impl Overlap {
             }
         }
         if self.starts.is_empty() {
-            self.let_go()
+            self.let_go(false)
         } else {
             String::new()
         }
@@ -92,7 +95,7 @@ impl Overlap {
     /// What was held back and is new; the continuation has ended.
     pub(crate) fn finish(&mut self) -> String {
         self.starts.clear();
-        self.let_go()
+        self.let_go(true)
     }
 
     fn follow(&mut self, c: char) {
@@ -131,19 +134,22 @@ impl Overlap {
         let is_letter = |c: Option<char>| c.is_some_and(|c| c.is_alphabetic() && c < UNSPACED);
         let runs_together =
             self.tail.is_empty() && is_letter(overlap.chars().next()) && is_letter(overlap.chars().last());
-        has_different_words(overlap) || !self.spaced && (start == 0 || runs_together) && has_different_letters(overlap)
+        has_enough_words(overlap) || !self.spaced && (start == 0 || runs_together) && has_different_letters(overlap)
     }
 
-    fn let_go(&mut self) -> String {
+    fn let_go(&mut self, is_last: bool) -> String {
         let mut new = self.held.split_off(std::mem::take(&mut self.taken));
         self.held.clear();
-        let shared = shared(&self.tail, &new);
-        if shared < new.len() {
-            self.tail.clear();
-        } else {
-            self.tail.drain(..shared);
+        let space = new.len() - new.trim_start().len();
+        if !is_last && space == new.len() && space < self.tail.len() {
+            // more white space may follow
+            self.held = new;
+            return String::new();
         }
-        new.drain(..shared);
+        let tail = std::mem::take(&mut self.tail);
+        let mut ends = tail.char_indices().map(|(at, _)| &tail[at..]);
+        let end = ends.find(|end| new.starts_with(end)).map_or(0, str::len);
+        new.drain(..end.max(shared(&tail, &new)));
         new
     }
 }
@@ -179,13 +185,14 @@ fn begins_word(before: Option<char>, c: char) -> bool {
     }
 }
 
-fn has_different_words(text: &str) -> bool {
-    let mut words = BTreeSet::new();
+fn has_enough_words(text: &str) -> bool {
+    let (mut words, mut count) = (BTreeSet::new(), 0);
     let spaced = text.split(|c: char| !c.is_alphanumeric());
     let all = spaced.flat_map(|word| word.split_inclusive(|c: char| c >= UNSPACED));
     all.filter(|word| !word.is_empty()).any(|word| {
         words.insert(word);
-        words.len() >= WORDS
+        count += 1;
+        count >= WORDS && words.len() >= DIFFERENT
     })
 }
 

@@ -113,7 +113,7 @@ impl Decoder {
         }
     }
 
-    /// A call; one without an id is given one that no other answer has.
+    /// A call; one without an id is given one that no other answer has, where this answer has one.
     fn call(&mut self, choice: u32, call: Call, seal: Option<Seal>) -> Piece {
         let place = choice as usize;
         if self.calls.len() <= place {
@@ -121,11 +121,11 @@ impl Decoder {
         }
         let index = self.calls_of(choice);
         self.calls[place] = index.saturating_add(1);
-        let made_up = || format!("call_{}_{choice}_{index}", self.id.as_deref().unwrap_or_default());
+        let made_up = || Some(format!("call_{}_{choice}_{index}", self.id.as_deref()?));
         Piece::ToolCall {
             choice,
             index,
-            id: Some(call.id.unwrap_or_else(made_up)),
+            id: call.id.or_else(made_up),
             name: Some(call.name),
             arguments: call.arguments,
             seal,

@@ -12,7 +12,7 @@ use understudy_messages::settings::{Api, ProviderSettings};
 
 use super::{Exchange, failed};
 use crate::continuation;
-use crate::wire::{self, Target, Written};
+use crate::wire::{self, RequestError, Target, Written};
 
 /// The version of Anthropic's API that is spoken where the client names none.
 const ANTHROPIC_VERSION: (HeaderName, HeaderValue) = (
@@ -31,8 +31,12 @@ impl Places {
     pub(super) fn of(settings: &ProviderSettings) -> Self {
         let base = &settings.base_url;
         let place = |path: &str| Url::parse(&format!("{base}{path}")).ok();
-        // Anthropic's own SDKs take the address without the version, everybody else's with it
-        let version = if base.ends_with("/v1") { "" } else { "/v1" };
+        // Anthropic's and Google's own SDKs take the address without the version, everybody else's with it
+        let version = match settings.api {
+            _ if ends_in_a_version(base) => "",
+            Api::Gemini => "/v1beta",
+            Api::OpenaiChat | Api::OpenaiResponses | Api::AnthropicMessages => "/v1",
+        };
         match settings.api {
             Api::OpenaiChat => Self {
                 answers: place("/chat/completions"),
@@ -50,7 +54,7 @@ impl Places {
                 counts: place(&format!("{version}/messages/count_tokens")),
             },
             Api::Gemini => Self {
-                answers: place("/models/"),
+                answers: place(&format!("{version}/models/")),
                 embeddings: None,
                 counts: None,
             },
@@ -78,6 +82,13 @@ impl Places {
             (_, Api::OpenaiChat | Api::OpenaiResponses | Api::AnthropicMessages) => self.answers.clone(),
         }
     }
+}
+
+/// Whether an address has a version of an API at its end, or, for Google's cloud, before the publisher of its models.
+fn ends_in_a_version(base: &str) -> bool {
+    let last = base.rsplit('/').next().unwrap_or_default();
+    let number = last.strip_prefix('v').unwrap_or_default();
+    number.starts_with(|first: char| first.is_ascii_digit()) || base.ends_with("/publishers/google")
 }
 
 impl Exchange<'_> {
@@ -120,7 +131,7 @@ impl Exchange<'_> {
                 dropped: Vec::new(),
             });
         }
-        let conversation = wire::read(turn.endpoint, &body).map_err(|error| unfit(&error.to_string()))?;
+        let conversation = wire::read(turn.endpoint, &body).map_err(unread)?;
         wire::write(settings.api, &conversation, &target).map_err(|error| unfit(&error.to_string()))
     }
 
@@ -167,6 +178,17 @@ impl Exchange<'_> {
     }
 }
 
+/// The request cannot be taken apart: for want of words, or because it is none.
+fn unread(error: RequestError) -> AttemptError {
+    let mut unfit = unfit(&error.to_string());
+    if let (AttemptError::Failed { failure, .. }, false) =
+        (&mut unfit, matches!(error, RequestError::Untranslatable { .. }))
+    {
+        failure.code = ErrorCode::new("invalid_request");
+    }
+    unfit
+}
+
 /// The request cannot be put into the provider's words; ours for it may go to the client.
 fn unfit(why: &str) -> AttemptError {
     let mut failure = Failure::observed(Reason::Format, Cut::Refused);
@@ -174,4 +196,23 @@ fn unfit(why: &str) -> AttemptError {
     failure.code = ErrorCode::new("unsupported_by_target");
     failure.words = Some(ProviderWords::new(why));
     failed(failure)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_may_leave_out_the_version() {
+        for (base, versioned) in [
+            ("https://example.com", false),
+            ("https://example.com/v1/account/google-ai-studio", false),
+            ("https://example.com/vertex", false),
+            ("https://example.com/v1", true),
+            ("https://example.com/v1beta", true),
+            ("https://example.com/v1/projects/p/locations/l/publishers/google", true),
+        ] {
+            assert_eq!(ends_in_a_version(base), versioned, "{base}");
+        }
+    }
 }

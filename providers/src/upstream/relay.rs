@@ -247,10 +247,14 @@ impl<'a> Relay<'a> {
     }
 
     fn failed(&mut self, failure: Failure) -> AttemptError {
-        let summary = self.machine.summary();
+        let summary = *self.machine.summary();
         AttemptError::Failed {
             failure,
             malformed: summary.malformed,
+            usage: summary
+                .usage
+                .filter(|_| summary.progress > Progress::Nothing)
+                .map(Box::new),
             delivered: self.delivery.delivered(summary.usage),
         }
     }

@@ -6,6 +6,7 @@ use understudy_messages::events::{CandidateSkipped, Event, FailoverDecided, Prob
 use understudy_messages::failure::{Cut, Failure, Nuance, Reason};
 use understudy_messages::ids::ModelRef;
 use understudy_messages::provider::{Answered, AttemptError};
+use understudy_messages::request::Endpoint;
 use understudy_messages::turn::{AttemptOutcome, AttemptRecord, Candidate};
 
 use super::Conductor;
@@ -20,14 +21,13 @@ impl Conductor {
     pub(super) fn settle(&self, ticket: Ticket, model: &ModelRef, result: &AttemptResult) {
         let (now, probe) = (self.context.clock.now(), ticket.is_probe());
         let settled = match result {
-            Ok(_) => ticket.succeeded(now),
-            Err(AttemptError::Failed { failure, .. }) if failure.nuance != Some(Nuance::Untranslatable) => {
-                ticket.failed(failure, now)
-            }
-            Err(AttemptError::Failed { .. } | AttemptError::Cancelled) => {
+            _ if self.is_no_verdict(result) => {
                 drop(ticket);
                 Settled::default()
             }
+            Ok(_) => ticket.succeeded(now),
+            Err(AttemptError::Failed { failure, .. }) => ticket.failed(failure, now),
+            Err(AttemptError::Cancelled) => Settled::default(),
         };
         if probe {
             self.probed(model, settled.probe);
@@ -42,6 +42,19 @@ impl Conductor {
             rest_ms: u64::try_from(rest.as_millis()).unwrap_or(u64::MAX),
             stated: opened.stated,
         });
+    }
+
+    /// Whether an attempt tells nothing of how its model answers. A count of tokens does not: providers limit it apart from
+    /// answers, and many do not count at all. Nor does the refusal of vectors that the model may not be there for.
+    fn is_no_verdict(&self, result: &AttemptResult) -> bool {
+        match (self.turn.request.endpoint, result) {
+            (Endpoint::CountTokens, _) | (_, Err(AttemptError::Cancelled)) => true,
+            (endpoint, Err(AttemptError::Failed { failure, .. })) => {
+                let is_elsewhere = matches!(failure.status, Some(403..=405));
+                failure.nuance == Some(Nuance::Untranslatable) || endpoint == Endpoint::Embeddings && is_elsewhere
+            }
+            (_, Ok(_)) => false,
+        }
     }
 
     fn probed(&self, model: &ModelRef, verdict: Option<bool>) {
@@ -72,10 +85,10 @@ impl Conductor {
             Err(AttemptError::Failed {
                 failure,
                 malformed,
-                delivered,
+                usage,
+                ..
             }) => {
-                let usage = delivered.as_ref().and_then(|delivered| delivered.usage);
-                self.book_failure(model, failure, usage);
+                self.book_failure(model, failure, usage.as_deref());
                 let error = AttemptOutcome::Error {
                     reason: failure.reason,
                     status: failure.status,
@@ -95,10 +108,10 @@ impl Conductor {
         });
     }
 
-    fn book_failure(&self, model: &ModelRef, failure: &Failure, usage: Option<Usage>) {
+    fn book_failure(&self, model: &ModelRef, failure: &Failure, usage: Option<&Usage>) {
         let telemetry = &self.context.telemetry;
         if let Some((usage, metrics)) = usage.zip(telemetry.candidates().get(model)) {
-            metrics.tokens(&usage);
+            metrics.tokens(usage);
         }
         if failure.reason == Reason::Unclassified {
             telemetry.unclassified(&model.provider);

@@ -202,6 +202,14 @@ impl Conductor {
         (self.tried.is_empty() && !unfit.is_empty()).then(|| terminal::unsupported(&unfit))
     }
 
+    /// What the client is told where nobody was asked because the conversation is too long for all who could give what it
+    /// asks for.
+    pub(super) fn outgrown(&self) -> Option<TurnFailure> {
+        let mut candidates = self.cast.candidates.iter();
+        let too_long = candidates.any(|it| self.unfit(it, None) == Some(Reason::ContextOverflow));
+        (self.tried.is_empty() && too_long).then(terminal::outgrown)
+    }
+
     fn obstacle(&self, candidate: &Candidate) -> Option<Obstacle> {
         let request = &self.turn.request;
         obstacle(request.endpoint, &request.facts, candidate.api)

@@ -12,7 +12,7 @@ use understudy_providers::openai::chat::chunk;
 use understudy_providers::sse::SseDecoder;
 use understudy_providers::stream::Signal;
 
-use super::stage::{SCENES, Scene};
+use super::stage::{SCENES, Scene, TORN};
 
 /// The longest text that is kept of one answer.
 const LONGEST: usize = 64 << 10;
@@ -35,6 +35,8 @@ pub(super) enum Got {
     Lead,
     /// Whole, from another.
     Understudy,
+    /// Whole, begun by the lead and ended by another.
+    Continued,
     /// An error ending in its stream.
     ErrorEvent,
     /// An error response.
@@ -178,6 +180,7 @@ fn receipt(scene: usize, said: &str, stream: bool, reply: anyhow::Result<Reply>)
 
 fn got(scene: &Scene, stream: bool, reply: &Reply) -> Got {
     match (reply.status, reply.error, stream && !reply.done) {
+        (200, false, false) if reply.text.starts_with(TORN) => Got::Continued,
         (200, false, false) if reply.served_by == scene.chain[0] => Got::Lead,
         (200, false, false) => Got::Understudy,
         (200, true, true) => Got::ErrorEvent,
@@ -191,13 +194,15 @@ fn complaint(scene: &Scene, said: &str, reply: &Reply, got: Got) -> Option<Strin
         let (_, model) = scene.chain[place].split_once('/').unwrap_or_default();
         format!("{model} heard: {said}")
     };
-    let text = match got {
-        Got::Lead => heard(0),
-        Got::Understudy => heard(1),
-        Got::ErrorEvent => "It was a dark and stormy".to_owned(),
-        Got::Refusal | Got::Broken => String::new(),
+    let is_right = match got {
+        Got::Lead => reply.text == heard(0),
+        Got::Understudy => reply.text == heard(1),
+        // who goes on hears the request to do so
+        Got::Continued => reply.text.starts_with(&[TORN, "second heard: "].concat()),
+        Got::ErrorEvent => reply.text == TORN,
+        Got::Refusal | Got::Broken => reply.text.is_empty(),
     };
-    match (scene.allowed.contains(&got), reply.text == text) {
+    match (scene.allowed.contains(&got), is_right) {
         (true, true) => None,
         (true, false) => Some(format!("wrong text: {:?}", reply.text)),
         (false, _) => Some(format!("got {got:?} (status {})", reply.status)),

@@ -101,7 +101,7 @@ fn row(scene: usize, receipts: &[Receipt], scrape: &Scrape) -> Row {
         scene,
         turns: receipts.iter().filter(|receipt| receipt.scene == scene).count(),
         by_lead: of(&[Got::Lead]),
-        by_understudy: of(&[Got::Understudy]),
+        by_understudy: of(&[Got::Understudy, Got::Continued]),
         errors: of(&[Got::ErrorEvent, Got::Refusal]),
         attempts: scrape.count(telemetry::ATTEMPTS_TOTAL.name, &labels),
         retried: decided(scrape, &lead, Some(Decision::RetrySame)),
@@ -130,7 +130,8 @@ fn attempts_at(scrape: &Scrape, provider: &str, model: &str) -> u64 {
 /// How turns ended: as clients saw it, as the tap told it, as Prometheus counted it.
 fn ends(receipts: &[Receipt], told: &Told, scrape: &Scrape) -> Vec<Check> {
     let clients = |whole: bool| {
-        let is_whole = |receipt: &&Receipt| matches!(receipt.got, Got::Lead | Got::Understudy) == whole;
+        let is_whole =
+            |receipt: &&Receipt| matches!(receipt.got, Got::Lead | Got::Understudy | Got::Continued) == whole;
         receipts.iter().filter(is_whole).count() as u64
     };
     let tap = |whole: bool| {

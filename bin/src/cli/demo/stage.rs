@@ -15,6 +15,8 @@ use crate::{App, AppOptions};
 
 /// The key that cassini refuses.
 const DEAD_KEY: &str = "sk-dead";
+/// What a torn stream says before it breaks.
+pub(super) const TORN: &str = "It was a dark and stormy";
 /// How long the flapping lead is down.
 const OUTAGE_MS: u64 = 1500;
 
@@ -90,7 +92,7 @@ pub(super) const SCENES: [Scene; 9] = [
         model: "torn",
         chain: ["aurora/torn", "borealis/second"],
         about: "streams break in mid-answer",
-        allowed: &[Got::ErrorEvent, Got::Understudy],
+        allowed: &[Got::Continued, Got::Understudy],
         streams_only: true,
         ..SCENE
     },
@@ -182,6 +184,7 @@ fn plan() -> Value {
     let mut limited_for_a_second = limited();
     limited_for_a_second["headers"]["retry-after"] = json!("1");
     let refused_key = refuse(401, "invalid_request_error", json!("invalid_api_key"));
+    let (first, rest) = TORN.split_at(TORN.len() / 2);
     let chunk = |text: &str| {
         let data = json!({ "id": "torn", "object": "chat.completion.chunk", "created": 1, "model": "torn",
             "choices": [{ "index": 0, "delta": { "content": text }, "finish_reason": null }] });
@@ -196,7 +199,7 @@ fn plan() -> Value {
         "cassini/keyed": { "calls": [answer()], "credentials": { DEAD_KEY: { "calls": [refused_key] } } },
         "aurora/mute": calls(&[json!({ "head": false, "body": "", "then": "reset" })]),
         "aurora/torn": calls(&[json!({ "headers": { "content-type": "text/event-stream" },
-            "frames": [chunk("It was a dark "), chunk("and stormy")], "then": "reset" })]),
+            "frames": [chunk(first), chunk(rest)], "then": "reset" })]),
         "aurora/flapping": { "schedule": [
             { "for_ms": OUTAGE_MS, "call": overloaded() },
             { "for_ms": 86_400_000, "call": answer() },

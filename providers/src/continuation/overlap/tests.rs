@@ -59,6 +59,11 @@ fn what_is_repeated_is_taken_out() {
             "the old brass key",
             "He took the old brass key",
         ),
+        (
+            "He knew the harbour the old keeper",
+            " the harbour the old keeper had left",
+            "He knew the harbour the old keeper had left",
+        ),
         ("Let me", "Let me see", "Let me see"),
         ("The", "The capital", "The capital"),
         ("A most beauti", "beautiful day", "A most beautiful day"),
@@ -81,6 +86,9 @@ fn white_space_that_no_model_was_told_is_not_given_twice() {
         ("One. ", " Two.", "One. Two."),
         ("One.\n\n", "Two.", "One.\n\nTwo."),
         ("One.\n", " Two.", "One.\n Two."),
+        ("x = 1\n    ", "    return x", "x = 1\n    return x"),
+        ("x = 1\n    ", "\n        return x", "x = 1\n        return x"),
+        ("x = 1\n    ", "        return x", "x = 1\n        return x"),
     ] {
         assert_eq!(joined(text, continuation), whole);
     }

@@ -165,12 +165,27 @@ impl Writer {
     }
 
     /// What a piece adds to a choice; nothing for an end, which comes when all has been said.
-    fn delta(&mut self, piece: Piece) -> Option<(u32, Delta)> {
+    fn delta(&mut self, mut piece: Piece) -> Option<(u32, Delta)> {
+        self.identify(&mut piece);
         let index = choice_of(&piece)?;
         let choice = self.choice(index)?;
         let mut delta = choice.delta(piece)?;
         delta.role = (!std::mem::replace(&mut choice.introduced, true)).then_some("assistant");
         Some((index, delta))
+    }
+
+    /// A call whose provider gave it no id gets one that no other turn has: a conversation goes on with one choice only, and
+    /// OpenAI takes ids of at most 40 bytes.
+    fn identify(&self, piece: &mut Piece) {
+        if let Piece::ToolCall {
+            index,
+            id: id @ None,
+            name: Some(_),
+            ..
+        } = piece
+        {
+            *id = Some(format!("call_{}_{index}", self.style.request.id));
+        }
     }
 
     fn gather(&mut self, piece: Piece, messages: &mut Vec<Message>) {

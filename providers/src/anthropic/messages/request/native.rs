@@ -1,7 +1,8 @@
 //! The client's own body for a provider of Anthropic's format.
 //!
 //! It goes up as it came, but for thoughts that other makers sealed, or nobody: they came to the client through here, and
-//! Anthropic refuses a signature that it did not write.
+//! Anthropic refuses a signature that it did not write. A message that said nothing else goes with them, for Anthropic refuses
+//! an empty one too.
 
 use std::ops::Range;
 
@@ -30,23 +31,72 @@ pub(crate) fn for_model(body: &Bytes, facts: &RequestFacts, model: &str) -> Byte
 
 /// Where foreign thoughts stand, commas included.
 fn foreign(body: &[u8]) -> Result<Vec<Range<usize>>, JsonError> {
-    let mut spans = Vec::new();
+    let (mut messages, mut spans) = (Pruned::default(), Vec::new());
     Cursor::new(body)?.object(|cursor, key| match &*key.decode() {
-        "messages" => cursor.array(|message| {
-            message.object(|cursor, key| match &*key.decode() {
-                "content" => blocks(cursor, &mut spans),
+        "messages" => cursor.array(|cursor| {
+            cursor.kind()?;
+            let start = cursor.position();
+            let mut blocks = Pruned::default();
+            cursor.object(|cursor, key| match &*key.decode() {
+                "content" => {
+                    blocks = self::blocks(cursor)?;
+                    Ok(())
+                }
                 _ => cursor.skip(),
-            })
+            })?;
+            let is_emptied = blocks.is_emptied();
+            messages.element(start..cursor.position(), is_emptied);
+            if !is_emptied {
+                spans.extend(blocks.spans());
+            }
+            Ok(())
         }),
         _ => cursor.skip(),
     })?;
+    spans.extend(messages.spans());
+    spans.sort_unstable_by_key(|span| span.start);
     Ok(spans)
 }
 
-/// Goes through the blocks of one content. What is taken out takes the comma before it along, and the first of all that
-/// behind it.
-fn blocks(cursor: &mut Cursor<'_>, spans: &mut Vec<Range<usize>>) -> Result<(), JsonError> {
-    let (mut kept, mut end, mut leading) = (false, 0, None);
+/// A list of which elements are taken out. One takes the comma before it along, and the first of all that behind it.
+#[derive(Default)]
+struct Pruned {
+    spans: Vec<Range<usize>>,
+    /// Whether an element stays.
+    kept: bool,
+    /// Where those begin that go before the first that stays.
+    leading: Option<usize>,
+    end: usize,
+}
+
+impl Pruned {
+    fn element(&mut self, span: Range<usize>, goes: bool) {
+        match (goes, self.kept) {
+            (true, true) => self.spans.push(self.end..span.end),
+            (true, false) => self.leading = self.leading.or(Some(span.start)),
+            (false, _) => {
+                self.spans
+                    .extend(self.leading.take().map(|leading| leading..span.start));
+                self.kept = true;
+            }
+        }
+        self.end = span.end;
+    }
+
+    /// Whether there was something and nothing stays.
+    fn is_emptied(&self) -> bool {
+        self.leading.is_some()
+    }
+
+    fn spans(self) -> impl Iterator<Item = Range<usize>> {
+        let all = self.leading.map(|leading| leading..self.end);
+        self.spans.into_iter().chain(all)
+    }
+}
+
+/// Goes through the blocks of one content.
+fn blocks(cursor: &mut Cursor<'_>) -> Result<Pruned, JsonError> {
+    let mut blocks = Pruned::default();
     cursor.array(|cursor| {
         let is_object = cursor.kind()? == Kind::Object;
         let start = cursor.position();
@@ -54,19 +104,10 @@ fn blocks(cursor: &mut Cursor<'_>, spans: &mut Vec<Range<usize>>) -> Result<(), 
         if !is_object {
             cursor.skip()?;
         }
-        match (is_foreign, kept) {
-            (true, true) => spans.push(end..cursor.position()),
-            (true, false) => leading = leading.or(Some(start)),
-            (false, _) => {
-                spans.extend(leading.take().map(|leading| leading..start));
-                kept = true;
-            }
-        }
-        end = cursor.position();
+        blocks.element(start..cursor.position(), is_foreign);
         Ok::<_, JsonError>(())
     })?;
-    spans.extend(leading.map(|leading| leading..end));
-    Ok(())
+    Ok(blocks)
 }
 
 fn is_foreign(cursor: &mut Cursor<'_>) -> Result<bool, JsonError> {
@@ -126,10 +167,23 @@ mod tests {
                 format!("{OWN}, {NOBODYS} ,{SECRET},  {TEXT}"),
                 format!("{OWN},  {TEXT}"),
             ),
-            (format!("{OTHERS},{NOBODYS}"), String::new()),
             (format!("{SECRET},{TEXT},{OTHERS}"), TEXT.to_owned()),
         ] {
             assert_eq!(upstream(&saying(&blocks)), saying(&kept));
+        }
+    }
+
+    #[test]
+    fn a_message_of_such_thoughts_alone_goes_with_them() {
+        let body = |messages: &str| format!(r#"{{"model":"m","messages":[{messages}]}}"#);
+        let alone = format!(r#"{{"role":"assistant","content":[{OTHERS}, {NOBODYS}]}}"#);
+        let user = r#"{"role":"user","content":"x"}"#;
+        for (messages, kept) in [
+            (format!("{user} , {alone} , {user}"), format!("{user} , {user}")),
+            (format!("{alone}, {user}"), user.to_owned()),
+            (format!("{user}, {alone} "), format!("{user} ")),
+        ] {
+            assert_eq!(upstream(&body(&messages)), body(&kept));
         }
     }
 
@@ -149,7 +203,11 @@ mod tests {
             let body: Value = serde_json::from_str(&upstream(&saying(&picked.join(comma)))).expect("JSON");
             let kept = picked.iter().filter(|block| [OWN, TEXT].contains(block));
             let kept: Vec<Value> = kept.map(|block| serde_json::from_str(block).expect("JSON")).collect();
-            prop_assert_eq!(&body["messages"][0]["content"], &json!(kept));
+            let messages = body["messages"].as_array().expect("a list");
+            let said = messages.iter().find(|message| message["role"] == "assistant");
+            let said = said.map(|said| said["content"].clone());
+            let is_emptied = kept.is_empty() && !picked.is_empty();
+            prop_assert_eq!(said, (!is_emptied).then_some(json!(kept)));
         }
     }
 }

@@ -27,7 +27,7 @@ pub(crate) fn read(body: &[u8]) -> Result<Conversation, RequestError> {
     }
     for key in ["mcp_servers", "container"] {
         if body.raw(key).is_some_and(|value| value != "[]") {
-            return Err(wrong(key, "absent for a provider of another wire format"));
+            return Err(RequestError::Untranslatable { key });
         }
     }
     let (tool_choice, parallel_tool_calls) = tool_choice(&mut body)?.unzip();
@@ -82,10 +82,7 @@ fn tools(body: &mut Members<'_>, unread: &mut Unread) -> Result<Vec<Tool>, Reque
     for tool in body.list("tools")?.unwrap_or_default() {
         let mut tool = Members::of(tool, "tools")?;
         if tool.string("type")?.is_some_and(|kind| kind != "custom") {
-            return Err(wrong(
-                "tools",
-                "tools with an `input_schema` for a provider of another wire format",
-            ));
+            return Err(RequestError::Untranslatable { key: "tools" });
         }
         tools.push(Tool {
             name: tool.required("name")?,

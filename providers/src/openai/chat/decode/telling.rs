@@ -33,7 +33,7 @@ struct Call {
     place: u32,
     /// The provider's index.
     index: Option<u64>,
-    id: String,
+    id: Option<String>,
     /// Whether its name has come, and with it its beginning.
     named: bool,
     /// Arguments that came before the name.
@@ -166,7 +166,7 @@ impl Telling {
         Some(Piece::ToolCall {
             choice: narrow(choice),
             index: call.place,
-            id: Some(call.id.clone()),
+            id: call.id.clone(),
             name: Some(name),
             arguments: std::mem::take(&mut call.early),
             seal,
@@ -179,7 +179,7 @@ impl Telling {
         let place =
             |fits: &dyn Fn(&Call) -> bool| self.calls.iter().rposition(|call| call.choice == choice && fits(call));
         let id = piece.id.map(JsonStr::decode);
-        let known = id.as_ref().and_then(|id| place(&|call| call.id == *id));
+        let known = id.as_ref().and_then(|id| place(&|call| call.id.as_deref() == Some(id)));
         known.or_else(|| match (piece.index, id.is_some(), piece.name.is_some()) {
             (Some(_), true, true) => None,
             (Some(_), ..) => place(&|call| call.index == piece.index),
@@ -188,18 +188,17 @@ impl Telling {
         })
     }
 
-    /// A new call; one without an id is given one.
+    /// A new call.
     fn begin(&mut self, choice: u64, piece: &ToolCallPiece<'_>) -> Option<&mut Call> {
         if self.calls.len() == MAX_CALLS {
             return None;
         }
         let place = self.calls.iter().filter(|call| call.choice == choice).count();
-        let id = piece.id.map(|id| id.decode().into_owned());
         self.calls.push(Call {
             choice,
             place: narrow(place as u64),
             index: piece.index,
-            id: id.unwrap_or_else(|| format!("call_{choice}_{place}")),
+            id: piece.id.map(|id| id.decode().into_owned()),
             named: false,
             early: String::new(),
         });

@@ -4,7 +4,7 @@ use understudy_messages::conversation::{Conversation, OutputFormat, ReasoningWis
 
 use self::message::History;
 use super::RequestError;
-use crate::json::members::{Members, list, string, wrong};
+use crate::json::members::{Members, list, string};
 
 mod message;
 #[cfg(test)]
@@ -102,7 +102,7 @@ fn output(request: &mut Members<'_>) -> Result<OutputFormat, RequestError> {
                 strict: schema.flag("strict")?,
             })
         }
-        _ => Err(wrong(KEY, "of type text, json_object or json_schema")),
+        _ => Err(RequestError::Untranslatable { key: KEY }),
     }
 }
 

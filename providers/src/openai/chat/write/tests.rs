@@ -302,6 +302,31 @@ fn said(pieces: &[Piece]) -> Vec<Answer> {
     (0..3).map(of).collect()
 }
 
+#[test]
+fn a_call_without_an_id_gets_one_that_no_other_turn_has() {
+    let call = |index| Piece::ToolCall {
+        choice: 0,
+        index,
+        id: None,
+        name: Some("f".to_owned()),
+        arguments: String::new(),
+        seal: None,
+    };
+    let ids = |mut writer: Writer| {
+        let whole = writer.whole(vec![call(0), call(1)]);
+        let whole: serde_json::Value = serde_json::from_slice(&whole).expect("JSON");
+        let calls = whole["choices"][0]["message"]["tool_calls"]
+            .as_array()
+            .expect("calls")
+            .clone();
+        let ids = calls.iter().map(|call| call["id"].as_str().expect("an id").to_owned());
+        ids.collect::<Vec<_>>()
+    };
+    let all: std::collections::HashSet<_> = ids(writer()).into_iter().chain(ids(writer())).collect();
+    assert_eq!(all.len(), 4, "{all:?}");
+    assert!(all.iter().all(|id| id.len() <= 40), "{all:?}");
+}
+
 proptest! {
     #[test]
     fn a_chat_client_reads_all_that_was_said(pieces in pieces()) {

@@ -51,6 +51,12 @@ impl<'a> Draft<'a> {
             "tools" => once(&mut self.tools, tools(cursor, &mut self.demands)?, "tools"),
             "text" => once(&mut self.text, format(cursor, &mut self.demands)?, "text"),
             "previous_response_id" => {
+                if !matches!(cursor.kind()?, Kind::String | Kind::Null) {
+                    return Err(RequestError::WrongType {
+                        key: "previous_response_id",
+                        expected: "a string",
+                    });
+                }
                 let id = cursor.text()?.filter(|id| !id.is_empty());
                 let member = cursor.span(key.raw()).start - 1..cursor.position();
                 once(&mut self.previous, (id, member), "previous_response_id")

@@ -147,10 +147,12 @@ fn a_request_that_is_none_is_refused() {
     );
     let twice = r#"{"model":"m","input":"a","input":"b"}"#;
     assert_eq!(refusal(twice), RequestError::Duplicate { key: "input" });
-    assert!(matches!(
-        refusal(r#"{"model":"m","input":[1]}"#),
-        RequestError::WrongType { .. }
-    ));
+    for body in [
+        r#"{"model":"m","input":[1]}"#,
+        r#"{"model":"m","input":"a","previous_response_id":5}"#,
+    ] {
+        assert!(matches!(refusal(body), RequestError::WrongType { .. }), "{body}");
+    }
     let goes_on = facts(r#"{"model":"m","previous_response_id":"r"}"#);
     assert_eq!(
         (goes_on.messages.count, goes_on.responses.expect("Responses").input),

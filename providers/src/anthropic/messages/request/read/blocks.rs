@@ -66,7 +66,7 @@ fn read(
                 unread.note(hosted);
                 continue;
             }
-            _ => return Err(wrong("type", "that of a block which the gateway can translate")),
+            _ => return Err(RequestError::Untranslatable { key: "content" }),
         }
         unread.left(block);
     }

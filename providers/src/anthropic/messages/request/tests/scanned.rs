@@ -2,11 +2,12 @@
 
 use bytes::Bytes;
 use proptest::prelude::*;
-use understudy_messages::request::{Demand, RequestFacts, Role};
+use understudy_messages::request::{Demand, Endpoint, RequestFacts, Role};
 
 use super::super::scan;
 use crate::openai::chat::request::for_model;
 use crate::request_error::RequestError;
+use crate::wire;
 
 fn facts_of(body: &str) -> Result<RequestFacts, RequestError> {
     scan(&Bytes::copy_from_slice(body.as_bytes()))
@@ -49,6 +50,13 @@ fn what_the_turn_depends_on_is_seen() {
     assert!(facts.stream && facts.has_tools && facts.has_stop && facts.has_response_format);
     assert!(facts.demands.contains(Demand::JsonSchema) && !facts.demands.contains(Demand::HostedTool));
     assert_eq!(facts.fallbacks, Some(vec!["b".to_owned()]));
+}
+
+#[test]
+fn a_count_does_not_stream() {
+    let body = Bytes::from_static(br#"{"model":"m","stream":true,"messages":[{"role":"user","content":"a"}]}"#);
+    let streams = |endpoint| wire::scan(endpoint, &body).expect("good").stream;
+    assert!(streams(Endpoint::Messages) && !streams(Endpoint::CountTokens));
 }
 
 #[test]

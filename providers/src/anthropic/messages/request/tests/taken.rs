@@ -261,7 +261,9 @@ fn what_would_make_it_another_request_is_refused_by_its_key() {
             .expect("a body")
             .extend(members.as_object().expect("members").clone());
         match refused(&body) {
-            RequestError::WrongType { key, .. } | RequestError::Missing { key } => key,
+            RequestError::WrongType { key, .. }
+            | RequestError::Missing { key }
+            | RequestError::Untranslatable { key } => key,
             other => panic!("{other}"),
         }
     };
@@ -272,7 +274,7 @@ fn what_would_make_it_another_request_is_refused_by_its_key() {
     assert_eq!(key(json!({ "mcp_servers": [{ "url": "u" }] })), "mcp_servers");
     assert_eq!(
         key(json!({ "messages": [{ "role": "user", "content": [{ "type": "container_upload" }] }] })),
-        "type"
+        "content"
     );
     assert_eq!(key(json!({ "messages": [{ "role": "tool", "content": "x" }] })), "role");
     assert_eq!(key(json!({ "messages": [{ "role": "user" }] })), "content");

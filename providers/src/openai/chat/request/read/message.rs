@@ -66,7 +66,7 @@ impl History {
                 "image_url" => parts.push(image(&mut part)?),
                 "input_audio" => parts.push(audio(&mut part)?),
                 "file" => parts.push(file(&mut part)?),
-                _ => return Err(wrong("content", "text, refusal, image_url, input_audio or file parts")),
+                _ => return Err(RequestError::Untranslatable { key: "content" }),
             }
             note(&mut self.unread, part, "messages.content.");
         }
@@ -79,10 +79,7 @@ impl History {
         for call in message.list("tool_calls")?.unwrap_or_default() {
             let mut call = Members::of(call, "tool_calls")?;
             if call.string("type")?.is_some_and(|kind| kind != "function") {
-                return Err(wrong(
-                    "tool_calls",
-                    "calls of functions where another wire format is asked",
-                ));
+                return Err(RequestError::Untranslatable { key: "tool_calls" });
             }
             let id = call.required("id")?;
             parts.push(Part::ToolCall(self.call(id, &mut call)?));

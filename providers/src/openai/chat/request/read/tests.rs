@@ -6,6 +6,7 @@ use understudy_messages::conversation::{
 use understudy_messages::settings::Api;
 
 use super::*;
+use crate::json::members::wrong;
 
 fn conversation(body: Value) -> Conversation {
     read(body.to_string().as_bytes()).expect("a good request")
@@ -217,6 +218,21 @@ fn a_wrong_type_is_named() {
     ];
     for (body, error) in cases {
         assert_eq!(read(body.to_string().as_bytes()), Err(error), "{body}");
+    }
+}
+
+#[test]
+fn what_no_other_format_has_words_for_is_told_from_a_wrong_type() {
+    let part = json!({"messages": [{"role": "user", "content": [{"type": "video"}]}]});
+    let allowed = json!({"messages": [], "tool_choice": {"type": "allowed_tools", "allowed_tools": {}}});
+    let grammar = json!({"messages": [], "response_format": {"type": "grammar", "grammar": "x"}});
+    for (body, key) in [
+        (part, "content"),
+        (allowed, "tool_choice"),
+        (grammar, "response_format"),
+    ] {
+        let unread = read(body.to_string().as_bytes());
+        assert_eq!(unread, Err(RequestError::Untranslatable { key }));
     }
 }
 

@@ -14,7 +14,7 @@ pub(super) fn read(
     for tool in request.list("tools")?.unwrap_or_default() {
         let mut tool = Members::of(tool, "tools")?;
         if tool.string("type")?.is_some_and(|kind| kind != "function") {
-            return Err(wrong("tools", "functions where another wire format is asked"));
+            return Err(RequestError::Untranslatable { key: "tools" });
         }
         let missing = RequestError::Missing { key: "function" };
         let described = tool.object("function")?.ok_or(missing)?;
@@ -54,6 +54,9 @@ fn choice(value: &str, key: &'static str) -> Result<ToolChoice, RequestError> {
         };
     }
     let mut object = Members::of(value, key)?;
+    if object.string("type")?.is_some_and(|kind| kind != "function") {
+        return Err(RequestError::Untranslatable { key });
+    }
     let mut named = object.object("function")?.unwrap_or(object);
     named.string("name")?.map(ToolChoice::Named).ok_or(wrong)
 }
