@@ -127,7 +127,7 @@ impl Instance for NativeInstance {
 }
 
 /// Runs plugin code: its panic is its own failure, and it ends when it is cancelled or its instance stops.
-fn run<T: Send + 'static>(
+pub(crate) fn run<T: Send + 'static>(
     stopped: CancellationToken,
     cancel: CancellationToken,
     work: impl Future<Output = Result<T, CallError>> + Send + 'static,
