@@ -3,6 +3,7 @@
 //! A child that dies takes its calls with it, and is started again after a while: at once the first time, later and later when
 //! it keeps dying. It has to register then what it registered at first. What it started ends with it.
 
+mod backoff;
 mod child;
 mod lines;
 mod link;
@@ -24,6 +25,7 @@ use understudy_messages::hooks::{Hook, HookResult};
 use understudy_messages::ids::Name;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
 
+use self::backoff::Backoff;
 use self::child::Running;
 use self::link::Link;
 use self::protocol::ToChild;
@@ -32,11 +34,6 @@ use crate::declared::{Declared, hooks_by_number};
 use crate::log::PluginLog;
 use crate::native::run;
 use crate::registration::Registration;
-
-/// The first wait before a child is started again; each further one is twice as long.
-const FIRST_WAIT: Duration = Duration::from_millis(10);
-/// The longest such wait. A child that lived for longer begins anew.
-const LONGEST_WAIT: Duration = Duration::from_secs(5);
 
 /// How a child is started and kept.
 #[derive(Clone, Debug)]
@@ -234,7 +231,7 @@ impl Shared {
     /// Keeps a child at work until the instance is stopped, or has failed.
     async fn supervise(self: Arc<Self>, first: Running, opened: Opened) {
         let _ended = self.ended.clone().drop_guard();
-        let (mut next, mut wait) = (Some((first, opened)), FIRST_WAIT);
+        let (mut next, mut backoff) = (Some((first, opened)), Backoff::default());
         while let Some((mut running, (link, mut outgoing))) = next {
             let born = self.options.clock.now();
             let served = running.serve(&link, &mut outgoing, &self.options, &self.log);
@@ -251,22 +248,19 @@ impl Shared {
                 why,
                 "plugin process is gone: starting it again"
             );
-            if self.options.clock.now().duration_since(born) > LONGEST_WAIT {
-                wait = FIRST_WAIT;
-            }
+            backoff.lived(self.options.clock.now().duration_since(born));
             next = tokio::select! {
                 biased;
                 () = self.stopped.cancelled() => None,
-                next = self.again(&mut wait) => next,
+                next = self.again(&mut backoff) => next,
             };
         }
     }
 
     /// Starts the child again, as often as it takes; `None` when it is not what it was.
-    async fn again(&self, wait: &mut Duration) -> Option<(Running, Opened)> {
+    async fn again(&self, backoff: &mut Backoff) -> Option<(Running, Opened)> {
         loop {
-            self.options.clock.sleep(*wait).await;
-            *wait = (*wait * 2).min(LONGEST_WAIT);
+            self.options.clock.sleep(backoff.next()).await;
             let plugin = &*self.options.id;
             match Running::start(&self.options, &self.log).await {
                 Ok((running, declared)) if declared == self.declared => return Some((running, self.open())),
