@@ -5,9 +5,17 @@
 //!
 //! | Module | Says |
 //! |---|---|
+//! | [`manifest`] | what a plugin says of itself |
+//! | [`discovery`] | where plugins are, and which are safe |
+//! | [`enablement`] | which are loaded |
+//! | [`hosts`] | who makes an instance |
 //! | [`registration`] | what a plugin registers |
 //! | [`native`] | plugins that are compiled in |
 
+pub mod discovery;
+pub mod enablement;
+pub mod hosts;
+pub mod manifest;
 pub mod native;
 pub mod registration;
 
@@ -28,6 +36,11 @@ pub trait Instance: Send + Sync {
 
     /// Runs one of its tools.
     fn call_tool(&self, call: CallTool) -> BoxFuture<'static, Result<Value, CallError>>;
+
+    /// Why it will never answer again: its code panicked, or its host died for good. `None` while it serves.
+    fn failure(&self) -> Option<String> {
+        None
+    }
 
     /// Lets go of all that it holds. Calls after it end as [`CallError::Gone`].
     fn stop(&self) -> BoxFuture<'static, ()>;
