@@ -30,9 +30,10 @@ use self::child::Running;
 use self::link::Link;
 use self::protocol::ToChild;
 use crate::Instance;
+use crate::bounded::bounded;
 use crate::declared::{Declared, hooks_by_number};
 use crate::log::PluginLog;
-use crate::native::run;
+
 use crate::registration::Registration;
 
 /// How a child is started and kept.
@@ -147,7 +148,7 @@ impl Instance for ProcessInstance {
 
     fn call_hook(&self, call: CallHook) -> BoxFuture<'static, Result<HookResult, CallError>> {
         let (hook, link) = (self.hooks.get(&call.handler).copied(), self.shared.link());
-        run(self.shared.stopped.clone(), call.cancel.clone(), async move {
+        bounded(self.shared.stopped.clone(), call.cancel.clone(), async move {
             let (Some(hook), Some(link)) = (hook, link) else {
                 return Err(CallError::Gone);
             };
@@ -177,7 +178,7 @@ impl Instance for ProcessInstance {
     fn call_tool(&self, call: CallTool) -> BoxFuture<'static, Result<Value, CallError>> {
         let known = self.registration.tools.iter().any(|tool| tool.name == call.tool);
         let link = self.shared.link().filter(|_| known);
-        run(self.shared.stopped.clone(), call.cancel.clone(), async move {
+        bounded(self.shared.stopped.clone(), call.cancel.clone(), async move {
             let Some(link) = link else {
                 return Err(CallError::Gone);
             };
@@ -197,7 +198,7 @@ impl Instance for ProcessInstance {
         })
     }
 
-    fn failed(&self) -> Option<String> {
+    fn failure(&self) -> Option<String> {
         self.shared.failed.get().cloned()
     }
 

@@ -26,8 +26,9 @@ use understudy_messages::ids::Name;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
 
 use crate::Instance;
+use crate::bounded::bounded;
 use crate::declared::{Declared, hooks_by_number};
-use crate::native::run;
+
 use crate::registration::Registration;
 
 /// The waits before a call is made again.
@@ -174,7 +175,7 @@ impl Instance for WebhookInstance {
 
     fn call_hook(&self, call: CallHook) -> BoxFuture<'static, Result<HookResult, CallError>> {
         let (hook, endpoint) = (self.hooks.get(&call.handler).copied(), self.endpoint.clone());
-        run(self.stopped.clone(), call.cancel.clone(), async move {
+        bounded(self.stopped.clone(), call.cancel.clone(), async move {
             let hook = hook.ok_or(CallError::Gone)?;
             let body = HookBody {
                 hook: hook.as_label(),
@@ -198,7 +199,7 @@ impl Instance for WebhookInstance {
         let tool = self.registration.tools.iter().find(|tool| tool.name == call.tool);
         let replay_safe = tool.map(|tool| tool.replay_safe);
         let endpoint = self.endpoint.clone();
-        run(self.stopped.clone(), call.cancel.clone(), async move {
+        bounded(self.stopped.clone(), call.cancel.clone(), async move {
             let replay_safe = replay_safe.ok_or(CallError::Gone)?;
             let body = ToolBody {
                 tool: &call.tool,

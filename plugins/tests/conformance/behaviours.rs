@@ -51,7 +51,7 @@ pub(crate) async fn hooks_and_tools_are_registered_as_the_plugin_says(host: Host
         panic!("{:?}", registration.warnings);
     };
     assert!(warning.starts_with("before_agent_start"), "{warning}");
-    assert_eq!(instance.failed(), None);
+    assert_eq!(instance.failure(), None);
 }
 
 pub(crate) async fn a_tool_call_is_blocked_changed_or_left_alone(host: Host) {
@@ -218,13 +218,19 @@ pub(crate) async fn a_crash_harms_nobody_else_and_is_recovered_from(host: Host) 
     let crashes = async {
         for _ in 0..2 {
             stage.judge("crash").await.expect_err("it crashed");
+            if host == Host::Native {
+                // nobody knows what its code left behind: it is not asked again
+                assert!(stage.instance.failure().is_some());
+                continue;
+            }
             assert!(stage.judge_when_back("block").await.block);
+            assert_eq!(stage.instance.failure(), None);
         }
         other.judge("release").await.expect("unharmed");
     };
     let (unharmed, ()) = tokio::join!(others, crashes);
     assert!(unharmed.is_ok(), "{unharmed:?}");
-    assert_eq!(stage.instance.failed(), None);
+    assert_eq!(other.instance.failure(), None);
 }
 
 pub(crate) async fn a_stop_ends_what_is_at_work_and_is_final(host: Host) {

@@ -147,7 +147,7 @@ async fn a_child_that_registers_something_else_the_second_time_has_failed() {
     options.env.insert("MARKER".to_owned(), marker.display().to_string());
     let instance = ProcessInstance::load(options).await.expect("it registers");
     assert_eq!(judge(&instance).await, Err(CallError::Gone));
-    until(&Clock::real(), || instance.failed().is_some()).await;
+    until(&Clock::real(), || instance.failure().is_some()).await;
     assert_eq!(judge(&instance).await, Err(CallError::Gone));
     instance.stop().await;
     std::fs::remove_file(marker).expect("a marker");
