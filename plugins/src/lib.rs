@@ -7,7 +7,10 @@
 //! |---|---|
 //! | [`registration`] | what a plugin registers |
 //! | [`native`] | plugins that are compiled in |
+//! | `js` | plugins in JavaScript, where the feature `js` is on |
 
+#[cfg(feature = "js")]
+pub mod js;
 pub mod native;
 pub mod registration;
 
