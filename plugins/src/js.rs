@@ -239,7 +239,11 @@ impl Instance for JsInstance {
         async move {
             shared.closed.cancel();
             let clock = Clock::real();
-            if clock.timeout_at(clock.now() + STOP_BUDGET, shared.ended.cancelled()).await.is_err() {
+            if clock
+                .timeout_at(clock.now() + STOP_BUDGET, shared.ended.cancelled())
+                .await
+                .is_err()
+            {
                 return shared.abandon();
             }
             let thread = thread.lock().unwrap_or_else(PoisonError::into_inner).take();

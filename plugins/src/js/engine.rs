@@ -91,10 +91,10 @@ pub(super) async fn run(state: Rc<State>, source: Source, mut orders: mpsc::Rece
                 Some(order) => engine.accept(order),
                 None => return,
             },
-            () = ring => engine.ring(),
+            () = ring => {}
             () = std::future::ready(()), if left => {}
         }
-        left = engine.drain();
+        left = engine.drain() || engine.ring();
     }
 }
 
@@ -133,7 +133,11 @@ impl Engine {
         }
         let full = self.state.calls.borrow().len() >= MOST_CALLS;
         if full {
-            drop(order.reply.send(Err(CallError::failed("too many calls run at the same time"))));
+            drop(
+                order
+                    .reply
+                    .send(Err(CallError::failed("too many calls run at the same time"))),
+            );
             return;
         }
         let (event, conversation) = match &order.work {
@@ -177,15 +181,16 @@ impl Engine {
         }
     }
 
-    /// Lets the timers ring whose time has come. One that is started meanwhile has to wait.
-    fn ring(&self) {
+    /// Lets the timers ring whose time has come; whether jobs are left. A timer that is started meanwhile has to wait.
+    fn ring(&self) -> bool {
         let now = self.state.clock.now();
         while let Some(timer) = self.state.timers.take(now) {
             self.step(None, "a timer", &self.prelude.ring, (timer as f64,));
             if self.drain() {
-                return;
+                return true;
             }
         }
+        false
     }
 
     /// Calls a function of the prelude. If that fails: the words, which are logged where `what` fails is told.
@@ -205,7 +210,10 @@ impl Engine {
         state.watch.own(owner);
         state.shared.turn_step();
         let failure = self.context.with(|ctx| {
-            let called = function.clone().restore(&ctx).and_then(|function| function.call::<_, ()>(given));
+            let called = function
+                .clone()
+                .restore(&ctx)
+                .and_then(|function| function.call::<_, ()>(given));
             called.err().map(|error| self.words(&ctx, &error))
         });
         state.shared.turn_step();
@@ -307,7 +315,10 @@ fn note(rejected: &RefCell<Vec<(u64, String)>>, promise: &Value<'_>, reason: &Va
     let words = if handled { String::new() } else { words(reason) };
     let mut rejected = rejected.borrow_mut();
     if handled {
-        rejected.retain(|(known, _)| *known != promise);
+        // the newest: an older one of the same place is of a promise that is gone
+        if let Some(place) = rejected.iter().rposition(|(known, _)| *known == promise) {
+            rejected.remove(place);
+        }
     } else if rejected.len() < 64 {
         rejected.push((promise, words));
     }

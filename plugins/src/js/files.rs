@@ -79,7 +79,10 @@ impl Files {
     /// What is known of a file or folder.
     pub(super) fn stat(&self, path: &str) -> Result<Value, FileError> {
         let (_, facts) = self.find(path, "stat")?;
-        let modified = facts.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+        let modified = facts
+            .modified()
+            .ok()
+            .and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let kind = match (facts.is_file(), facts.is_dir()) {
             (true, _) => "file",
             (_, true) => "folder",
@@ -105,7 +108,9 @@ impl Files {
             entries.push((entry.file_name().to_string_lossy().into_owned(), kind));
         }
         entries.sort();
-        let entries = entries.into_iter().map(|(name, kind)| json!({ "name": name, "kind": kind }));
+        let entries = entries
+            .into_iter()
+            .map(|(name, kind)| json!({ "name": name, "kind": kind }));
         Ok(entries.collect())
     }
 

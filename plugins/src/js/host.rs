@@ -16,6 +16,9 @@ use crate::{Registration, ToolRegistration};
 /// As many handlers and tools may be registered, and as many warnings are kept.
 const MOST_REGISTERED: usize = 1000;
 
+/// The longest deadline that a plugin may give itself.
+const LONGEST_MS: u64 = 600_000;
+
 /// Makes the functions that the prelude is given.
 pub(super) fn host<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> Result<Object<'js>> {
     let host = Object::new(ctx.clone())?;
@@ -60,43 +63,38 @@ struct Options {
 
 /// Whether the handler was taken; otherwise there is a warning that says why not.
 fn register(registration: &mut Registration, name: &str, number: u32, options: &str) -> bool {
-    let options = serde_json::from_str(options).map_err(|_| "has options that are none".to_owned());
-    match options.and_then(|options: Options| options.read()) {
-        Ok(options) => {
-            let before = registration.hooks.len();
-            registration.on(name, options, Handler::Instance(number));
-            registration.hooks.len() > before
-        }
-        Err(why) => {
-            registration.warnings.push(format!("{name}: {why}"));
-            false
-        }
-    }
+    let Ok(options) = serde_json::from_str::<Options>(options) else {
+        registration.warnings.push(format!("{name}: has options that are none"));
+        return false;
+    };
+    let options = options.read(|warning| registration.warnings.push(format!("{name}: {warning}: not used")));
+    let before = registration.hooks.len();
+    registration.on(name, options, Handler::Instance(number));
+    registration.hooks.len() > before
 }
 
 impl Options {
-    fn read(self) -> std::result::Result<HookOptions, String> {
-        let priority = match self.priority {
-            None => 0,
-            Some(value) => whole(&value).ok_or("the priority is a whole number")?,
-        };
-        let deadline = match self.timeout_ms {
-            None => None,
-            Some(value) => match whole(&value).and_then(|ms| u64::try_from(ms).ok()) {
-                Some(ms @ 1..=600_000) => Some(Duration::from_millis(ms)),
-                _ => return Err("timeoutMs is a whole number from 1 to 600000".to_owned()),
-            },
-        };
-        let tools = match self.matcher {
-            None => None,
+    /// A number that is none must not lose a guard: the handler goes without it.
+    fn read(self, mut warn: impl FnMut(&str)) -> HookOptions {
+        let priority = self.priority.map(|value| whole(&value));
+        if priority == Some(None) {
+            warn("the priority is no whole number");
+        }
+        let deadline = self
+            .timeout_ms
+            .map(|value| whole(&value).and_then(|ms| u64::try_from(ms).ok()));
+        let deadline = deadline.map(|ms| ms.filter(|ms| (1..=LONGEST_MS).contains(ms)));
+        if deadline == Some(None) {
+            warn("timeoutMs is none of 1 to 600000");
+        }
+        HookOptions {
+            priority: priority.flatten().unwrap_or_default(),
+            deadline: deadline.flatten().map(Duration::from_millis),
             // no list of names is an empty list: that one is refused, in the same words everywhere
-            Some(value) => Some(serde_json::from_value(value).unwrap_or_default()),
-        };
-        Ok(HookOptions {
-            priority,
-            deadline,
-            tools,
-        })
+            tools: self
+                .matcher
+                .map(|value| serde_json::from_value(value).unwrap_or_default()),
+        }
     }
 }
 
@@ -142,7 +140,10 @@ fn calling<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result
     let of = state.clone();
     let field = move |ctx: Ctx<'js>, call: f64, name: String| match field(&of, call as u64, &name) {
         Some(text) => Ok(text),
-        None => Err(Exception::throw_message(&ctx, "the conversation is gone: its call has ended")),
+        None => Err(Exception::throw_message(
+            &ctx,
+            "the conversation is gone: its call has ended",
+        )),
     };
     host.set("field", Function::new(ctx.clone(), field)?)?;
     let of = state.clone();
@@ -175,7 +176,10 @@ fn timing<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result<
     };
     host.set("startTimer", Function::new(ctx.clone(), start)?)?;
     let of = state.clone();
-    host.set("stopTimer", Function::new(ctx.clone(), move |timer: f64| of.timers.stop(timer as u64))?)
+    host.set(
+        "stopTimer",
+        Function::new(ctx.clone(), move |timer: f64| of.timers.stop(timer as u64))?,
+    )
 }
 
 fn reading<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result<()> {

@@ -14,7 +14,10 @@ pub(super) const PRELUDE: &str = "understudy:prelude";
 /// The modules that are built in: their name, and their source.
 const BUILT_IN: [(&str, &str); 6] = [
     ("openclaw/plugin-sdk", include_str!("modules/plugin-entry.js")),
-    ("openclaw/plugin-sdk/plugin-entry", include_str!("modules/plugin-entry.js")),
+    (
+        "openclaw/plugin-sdk/plugin-entry",
+        include_str!("modules/plugin-entry.js"),
+    ),
     ("node:fs", include_str!("modules/fs.js")),
     ("node:fs/promises", include_str!("modules/fs-promises.js")),
     ("node:path", include_str!("modules/path.js")),
@@ -45,12 +48,17 @@ impl Modules {
             }
             _ => {
                 let names: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-                return Err(format!("is not here; there are {} and files of the plugin", names.join(", ")));
+                return Err(format!(
+                    "is not here; there are {} and files of the plugin",
+                    names.join(", ")
+                ));
             }
         };
         let path = path.to_str().ok_or("has a name that is no text")?;
         let real = self.files.real(path).map_err(|why| why.to_string())?;
-        real.into_os_string().into_string().map_err(|_| "has a name that is no text".to_owned())
+        real.into_os_string()
+            .into_string()
+            .map_err(|_| "has a name that is no text".to_owned())
     }
 }
 
@@ -60,8 +68,15 @@ fn built_in(name: &str) -> Option<&'static (&'static str, &'static str)> {
 }
 
 impl Resolver for Modules {
-    fn resolve<'js>(&mut self, _: &Ctx<'js>, base: &str, name: &str, _: Option<ImportAttributes<'js>>) -> Result<String> {
-        self.find(base, name).map_err(|why| Error::new_resolving_message(base, name, why))
+    fn resolve<'js>(
+        &mut self,
+        _: &Ctx<'js>,
+        base: &str,
+        name: &str,
+        _: Option<ImportAttributes<'js>>,
+    ) -> Result<String> {
+        self.find(base, name)
+            .map_err(|why| Error::new_resolving_message(base, name, why))
     }
 }
 
@@ -69,11 +84,19 @@ impl Resolver for Modules {
 pub(super) struct Sources(pub(super) Files);
 
 impl Loader for Sources {
-    fn load<'js>(&mut self, ctx: &Ctx<'js>, name: &str, _: Option<ImportAttributes<'js>>) -> Result<Module<'js, Declared>> {
+    fn load<'js>(
+        &mut self,
+        ctx: &Ctx<'js>,
+        name: &str,
+        _: Option<ImportAttributes<'js>>,
+    ) -> Result<Module<'js, Declared>> {
         if let Some((_, source)) = built_in(name) {
             return Module::declare(ctx.clone(), name, *source);
         }
-        let source = self.0.read(name).map_err(|why| Error::new_loading_message(name, why.to_string()))?;
+        let source = self
+            .0
+            .read(name)
+            .map_err(|why| Error::new_loading_message(name, why.to_string()))?;
         Module::declare(ctx.clone(), name, source)
     }
 }

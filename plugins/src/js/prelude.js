@@ -5,8 +5,9 @@
 
   const { parse, stringify } = JSON;
   const { apply, construct, get } = Reflect;
+  const { defineProperty } = Object;
   const hide = (target, name, value) =>
-    Object.defineProperty(target, name, { value, writable: true, configurable: true, enumerable: false });
+    defineProperty(target, name, { value, writable: true, configurable: true, enumerable: false });
 
   // ---- words
 
@@ -44,8 +45,8 @@
     if (!new.target) return new EngineDate(now()).toString();
     return construct(EngineDate, parts.length === 0 ? [now()] : parts, new.target);
   }
-  Object.defineProperty(GatewayDate, "name", { value: "Date" });
-  Object.defineProperty(GatewayDate, "length", { value: 7 });
+  defineProperty(GatewayDate, "name", { value: "Date" });
+  defineProperty(GatewayDate, "length", { value: 7 });
   GatewayDate.prototype = EngineDate.prototype;
   hide(EngineDate.prototype, "constructor", GatewayDate);
   hide(GatewayDate, "now", () => now());
@@ -349,17 +350,17 @@
 
   // looking at a conversation is what costs: it is read when it is asked for, and once
   function lazy(event, number, field) {
-    Object.defineProperty(event, field, {
+    defineProperty(event, field, {
       configurable: true,
       enumerable: true,
       get() {
         const text = host.field(number, field);
         const value = text === undefined ? undefined : parse(text);
-        Object.defineProperty(event, field, { value, writable: true, configurable: true, enumerable: true });
+        defineProperty(event, field, { value, writable: true, configurable: true, enumerable: true });
         return value;
       },
       set(value) {
-        Object.defineProperty(event, field, { value, writable: true, configurable: true, enumerable: true });
+        defineProperty(event, field, { value, writable: true, configurable: true, enumerable: true });
       },
     });
   }

@@ -153,7 +153,9 @@ pub(super) fn answer(kind: &str, text: &str) -> Result<Value, CallError> {
 }
 
 fn one_line(line: &str) -> String {
-    let plain = line.chars().map(|letter| if letter.is_control() { ' ' } else { letter });
+    let plain = line
+        .chars()
+        .map(|letter| if letter.is_control() { ' ' } else { letter });
     plain.take(2000).collect()
 }
 

@@ -49,7 +49,7 @@ impl Drop for Folder {
 /// An instance, and the folder that it came from.
 struct Loaded {
     instance: JsInstance,
-    folder: Folder,
+    _folder: Folder,
 }
 
 /// Loads a plugin whose registration is `body`, with `api` at hand.
@@ -74,7 +74,10 @@ async fn try_load(entry: &str, options: impl FnOnce(&mut JsOptions, &Folder)) ->
     let mut given = JsOptions::new("sample", folder.0.join("plugin"), "./index.js");
     options(&mut given, &folder);
     let instance = JsInstance::load(given).await?;
-    Ok(Loaded { instance, folder })
+    Ok(Loaded {
+        instance,
+        _folder: folder,
+    })
 }
 
 impl Loaded {

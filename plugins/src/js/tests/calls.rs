@@ -30,7 +30,7 @@ async fn what_is_registered_is_told_and_what_is_not_here_is_a_warning() {
     .await;
     let registration = loaded.instance.registration();
     let hooks: Vec<_> = registration.hooks.iter().map(|row| (row.hook, row.priority)).collect();
-    assert_eq!(hooks, [(Hook::BeforeToolCall, 5), (Hook::AgentEnd, 0)]);
+    assert_eq!(hooks, [(Hook::BeforeToolCall, 5), (Hook::AgentEnd, 0), (Hook::AgentEnd, 0)]);
     assert_eq!(registration.hooks[0].deadline, Some(Duration::from_millis(250)));
     assert_eq!(registration.hooks[0].tools, Some(vec!["exec".to_owned()]));
     let look = ToolRegistration {
@@ -73,8 +73,15 @@ async fn registration_may_wait_and_what_comes_after_it_is_too_late() {
 #[tokio::test]
 async fn a_plugin_that_cannot_load_says_why_in_one_line() {
     let refused = |entry: String| async move { try_load(&entry, |_, _| {}).await.map(|_| ()).expect_err("refused") };
-    assert_eq!(refused(entry("throw new TypeError('no\\nkey');")).await, "TypeError: no key");
-    assert!(refused("export const nothing = 1;".to_owned()).await.contains("exports no plugin"));
+    assert_eq!(
+        refused(entry("throw new TypeError('no\\nkey');")).await,
+        "TypeError: no key"
+    );
+    assert!(
+        refused("export const nothing = 1;".to_owned())
+            .await
+            .contains("exports no plugin")
+    );
     assert!(refused("export default {".to_owned()).await.starts_with("SyntaxError"));
     assert!(refused(entry("await Promise.reject('words');")).await.contains("words"));
     let missing = JsInstance::load(JsOptions::new("sample", "/nowhere/at/all", "index.js")).await;
@@ -102,18 +109,28 @@ async fn a_handler_gets_facts_context_and_only_then_the_conversation_when_it_loo
     };
     let ask = async |handler, conversation| {
         let known = snapshot();
-        let answer = loaded.instance.call_hook(call(handler, event(&known), conversation)).await;
-        let Ok(HookResult::Tool(ToolVerdict { params: Some(params), .. })) = answer else {
+        let answer = loaded
+            .instance
+            .call_hook(call(handler, event(&known), conversation))
+            .await;
+        let Ok(HookResult::Tool(ToolVerdict {
+            params: Some(params), ..
+        })) = answer
+        else {
             return (json!(format!("{answer:?}")), known.was_looked_at());
         };
         (Value::Object(params), known.was_looked_at())
     };
-    let narrow = json!({ "tool": "read", "path": "a", "sessionId": "s1", "abortSignal": { "aborted": false, "onabort": null } });
+    let narrow =
+        json!({ "tool": "read", "path": "a", "sessionId": "s1", "abortSignal": { "aborted": false, "onabort": null } });
     assert_eq!(ask(0, false).await, (narrow, false));
     let wide = json!({ "twice": true, "text": "newest", "keys": ["params", "toolCallId", "toolName", "messages"] });
     assert_eq!(ask(1, true).await, (wide, true));
     let (refused, looked) = ask(1, false).await;
-    assert!(!looked && refused.as_str().is_some_and(|words| words.contains("Failed")), "{refused}");
+    assert!(
+        !looked && refused.as_str().is_some_and(|words| words.contains("Failed")),
+        "{refused}"
+    );
 }
 
 #[tokio::test]
@@ -140,9 +157,20 @@ async fn a_conversation_is_gone_when_its_call_is() {
         "#,
     )
     .await;
-    let ask = || loaded.instance.call_hook(call(0, HookEvent::BeforePromptBuild { conversation: snapshot() }, true));
+    let ask = || {
+        loaded.instance.call_hook(call(
+            0,
+            HookEvent::BeforePromptBuild {
+                conversation: snapshot(),
+            },
+            true,
+        ))
+    };
     assert_eq!(text_of(ask().await), Ok(json!("kept")));
-    assert_eq!(text_of(ask().await), failed("the conversation is gone: its call has ended"));
+    assert_eq!(
+        text_of(ask().await),
+        failed("the conversation is gone: its call has ended")
+    );
 }
 
 #[tokio::test]
@@ -180,13 +208,15 @@ async fn dates_and_intervals_go_by_the_clock_too() {
     let body = format!(
         "let beats = 0; const beat = setInterval(() => {{ if (++beats === 2) clearInterval(beat); }}, 1000);\n\
          const early = setTimeout(() => {{ beats += 100; }}, 500); clearTimeout(early);\n{}",
-        telling("[new Date() instanceof Date, new Date(5).getTime(), new Date().getTime() === Date.now(), typeof Date(), beats]")
+        telling(
+            "[new Date() instanceof Date, new Date(5).getTime(), new Date().getTime() === Date.now(), typeof Date(), beats]"
+        )
     );
     let loaded = load_with(&body, move |options, _| options.clock = of).await;
     for beats in [0, 1, 2, 2] {
         assert_eq!(loaded.ask().await, Ok(json!(format!("true,5,true,string,{beats}"))));
         clock.advance(Duration::from_secs(1));
-        // the thread is told of a move by a waker: one more call is behind it
+        // timers that are due ring after a call at the latest
         drop(loaded.ask().await);
     }
 }
@@ -202,11 +232,20 @@ async fn what_is_thrown_is_one_line() {
         ("{ code: 7 }", r#"{"code":7}"#),
         ("Object.create(null)", "{}"),
         ("10n", "10"),
-        ("new Proxy({}, { get() { throw 1; } })", "something that cannot be put into words"),
-        ("(() => { const e = new Error('x'); Object.defineProperty(e, 'message', { get() { throw e; } }); return e; })()", "something that cannot be put into words"),
+        (
+            "new Proxy({}, { get() { throw 1; } })",
+            "something that cannot be put into words",
+        ),
+        (
+            "(() => { const e = new Error('x'); Object.defineProperty(e, 'message', { get() { throw e; } }); return e; })()",
+            "something that cannot be put into words",
+        ),
         ("'\\ud800'", "\u{fffd}"),
     ] {
-        for body in [format!("() => {{ throw {thrown}; }}"), format!("() => Promise.reject({thrown})")] {
+        for body in [
+            format!("() => {{ throw {thrown}; }}"),
+            format!("() => Promise.reject({thrown})"),
+        ] {
             let loaded = load(&format!("api.on('before_prompt_build', {body});")).await;
             assert_eq!(loaded.ask().await, failed(words), "{body}");
         }
@@ -218,17 +257,35 @@ async fn odd_answers_are_read_as_json_or_not_at_all() {
     for (answer, read) in [
         ("undefined", Ok(Value::Null)),
         ("null", Ok(Value::Null)),
-        ("{ prependSystemContext: 'x'.repeat(1_000_000) }", Ok(json!("x".repeat(1_000_000)))),
+        (
+            "{ prependSystemContext: 'x'.repeat(1_000_000) }",
+            Ok(json!("x".repeat(1_000_000))),
+        ),
         ("new Proxy({ prependSystemContext: 'p' }, {})", Ok(json!("p"))),
-        ("{ then(done) { done({ prependSystemContext: 'later' }); } }", Ok(json!("later"))),
-        ("{ toJSON() { return { prependSystemContext: 'own' }; } }", Ok(json!("own"))),
+        (
+            "{ then(done) { done({ prependSystemContext: 'later' }); } }",
+            Ok(json!("later")),
+        ),
+        (
+            "{ toJSON() { return { prependSystemContext: 'own' }; } }",
+            Ok(json!("own")),
+        ),
         ("'text'", Err(CallError::Invalid)),
         ("7", Err(CallError::Invalid)),
         ("() => {}", Err(CallError::Invalid)),
         ("{ prependSystemContext: 7 }", Err(CallError::Invalid)),
-        ("{ prependSystemContext: 'x'.repeat(5_000_000) }", failed("its answer is larger than 4 MiB")),
-        ("new Proxy({}, { ownKeys() { throw new Error('trap'); } })", failed("trap")),
-        ("new Proxy({}, { get() { return () => { throw new Error('then'); }; } })", failed("then")),
+        (
+            "{ prependSystemContext: 'x'.repeat(5_000_000) }",
+            failed("its answer is larger than 4 MiB"),
+        ),
+        (
+            "new Proxy({}, { ownKeys() { throw new Error('trap'); } })",
+            failed("trap"),
+        ),
+        (
+            "new Proxy({}, { get() { return () => { throw new Error('then'); }; } })",
+            failed("then"),
+        ),
     ] {
         let loaded = load(&format!("api.on('before_prompt_build', () => ({answer}));")).await;
         assert!(loaded.ask().await == read, "{answer}");
@@ -241,10 +298,13 @@ async fn odd_answers_are_read_as_json_or_not_at_all() {
 
 #[tokio::test]
 async fn a_gate_is_read_strictly() {
-    let loaded = load("api.on('before_agent_run', () => ({ outcome: 'pass' })); api.on('before_agent_run', () => {});").await;
+    let loaded =
+        load("api.on('before_agent_run', () => ({ outcome: 'pass' })); api.on('before_agent_run', () => {});").await;
     let ask = |handler| {
         let conversation = snapshot();
-        loaded.instance.call_hook(call(handler, HookEvent::BeforeAgentRun { conversation }, true))
+        loaded
+            .instance
+            .call_hook(call(handler, HookEvent::BeforeAgentRun { conversation }, true))
     };
     assert_eq!(ask(0).await, Ok(HookResult::Run(RunVerdict::Pass)));
     assert_eq!(ask(1).await, Err(CallError::Invalid));
@@ -260,7 +320,10 @@ async fn tools_run_with_their_arguments() {
     )
     .await;
     let run = |tool, params| loaded.instance.call_tool(tool_call(tool, params));
-    assert_eq!(run("add", json!({ "a": 1, "b": 2 })).await, Ok(json!({ "id": "c1", "sum": 3 })));
+    assert_eq!(
+        run("add", json!({ "a": 1, "b": 2 })).await,
+        Ok(json!({ "id": "c1", "sum": 3 }))
+    );
     assert_eq!(run("echo", json!({ "x": [1] })).await, Ok(json!({ "x": [1] })));
     assert_eq!(run("none", json!({})).await, Err(CallError::Gone));
 }
@@ -284,7 +347,10 @@ impl io::Write for Lines {
 async fn what_a_plugin_says_and_promises_nobody_handles_are_logged_with_its_id() {
     let lines = Lines::default();
     let writer = lines.clone();
-    let log = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+    let log = tracing_subscriber::fmt()
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
     let guard = tracing::subscriber::set_default(log);
     let loaded = load(
         r#"
@@ -294,7 +360,10 @@ async fn what_a_plugin_says_and_promises_nobody_handles_are_logged_with_its_id()
         Promise.reject(new Error("handled")).catch(() => {});
         setTimeout(() => { throw new Error("in a timer"); }, 0);
         queueMicrotask(() => { throw new Error("in a microtask"); });
-        api.on("before_prompt_build", () => { for (let n = 0; n < 500; n += 1) console.log("flood"); });
+        api.on("before_prompt_build", async () => {
+            await new Promise((done) => setTimeout(done, 5));
+            for (let n = 0; n < 500; n += 1) console.log("flood");
+        });
         "#,
     )
     .await;

@@ -71,7 +71,9 @@ impl Guardian {
 #[tokio::test]
 async fn the_original_plugin_decides_turn_by_turn() {
     let settings = json!({ "injectionInterval": 5, "restartIdleMs": 3_600_000 });
-    let Some(guardian) = Guardian::load(settings).await else { return };
+    let Some(guardian) = Guardian::load(settings).await else {
+        return;
+    };
     let canon = Some("<!-- canon-guardian: AGENTS.md -->\nBe kind.".to_owned());
     assert_eq!(guardian.turn("s1", "a").await, canon, "new session");
     assert_eq!(guardian.turn("s1", "a").await, None, "quiet");
@@ -88,7 +90,9 @@ async fn the_original_plugin_decides_turn_by_turn() {
 #[tokio::test]
 async fn the_original_plugin_names_files_that_are_missing_and_paths_that_are_unsafe() {
     let files = json!(["AGENTS.md", "SOUL.md", "../../etc/passwd", "../ws-evil/AGENTS.md"]);
-    let Some(guardian) = Guardian::load(json!({ "canonFiles": files })).await else { return };
+    let Some(guardian) = Guardian::load(json!({ "canonFiles": files })).await else {
+        return;
+    };
     let expected = [
         "<!-- canon-guardian: AGENTS.md -->\nBe kind.",
         "<!-- canon-guardian: SOUL.md not found -->",

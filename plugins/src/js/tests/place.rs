@@ -5,8 +5,15 @@ use std::os::unix::fs::symlink;
 use super::*;
 
 /// Loads an entry with `imports` whose first handler answers the value of `code`.
-async fn load_entry(imports: &str, code: &str, options: impl FnOnce(&mut JsOptions, &Folder)) -> Result<Loaded, String> {
-    let entry = format!("{imports}\nexport default {{ register(api) {{\n{}\n}} }};", telling(code));
+async fn load_entry(
+    imports: &str,
+    code: &str,
+    options: impl FnOnce(&mut JsOptions, &Folder),
+) -> Result<Loaded, String> {
+    let entry = format!(
+        "{imports}\nexport default {{ register(api) {{\n{}\n}} }};",
+        telling(code)
+    );
     try_load(&entry, options).await
 }
 
@@ -21,13 +28,19 @@ async fn tell(imports: &str, code: &str, options: impl FnOnce(&mut JsOptions, &F
 #[tokio::test]
 async fn imports_stay_in_the_folder_and_what_is_built_in_is_named() {
     let files = |_: &mut JsOptions, folder: &Folder| {
-        folder.write("plugin/lib/deep.js", "import { one } from '../one.mjs'; export default one + 1;");
+        folder.write(
+            "plugin/lib/deep.js",
+            "import { one } from '../one.mjs'; export default one + 1;",
+        );
         folder.write("plugin/one.mjs", "export const one = 1;");
         folder.write("plugin-evil/x.js", "export default 'evil';");
         symlink(folder.0.join("plugin-evil/x.js"), folder.0.join("plugin/link.js")).expect("a link");
     };
     assert_eq!(tell("import two from './lib/deep.js';", "two", files).await, "2");
-    assert_eq!(tell("", "await import('./one.mjs').then((m) => m.one)", files).await, "1");
+    assert_eq!(
+        tell("", "await import('./one.mjs').then((m) => m.one)", files).await,
+        "1"
+    );
     let sdk = "import { definePluginEntry as a } from 'openclaw/plugin-sdk'; import b from 'openclaw/plugin-sdk/plugin-entry';";
     assert_eq!(tell(sdk, "a(1) + b(2)", files).await, "3");
     for (import, word) in [
@@ -63,24 +76,45 @@ async fn files_are_read_below_the_roots_and_nowhere_else() {
         options.roots = vec![folder.0.join("ws"), folder.0.join("later")];
         options.settings = json!({ "at": path(&folder.0) });
     };
-    let imports = "import fs, { promises, readFileSync, existsSync } from 'node:fs'; import * as own from 'fs/promises';";
+    let imports =
+        "import fs, { promises, readFileSync, existsSync } from 'node:fs'; import * as own from 'fs/promises';";
     let tell = |code: &'static str| async move {
-        let code = format!("await (async (at) => {code})(api.pluginConfig.at).catch((e) => e.code + ' ' + e.message.includes(e.code))");
+        let code = format!(
+            "await (async (at) => {code})(api.pluginConfig.at).catch((e) => e.code + ' ' + e.message.includes(e.code))"
+        );
         tell(imports, &code, files).await
     };
     assert_eq!(tell("readFileSync(at + '/ws/a.md', 'utf8')").await, "grüße");
-    assert_eq!(tell("promises.readFile(at + '/ws/./sub/../a.md', { encoding: 'utf-8' })").await, "grüße");
+    assert_eq!(
+        tell("promises.readFile(at + '/ws/./sub/../a.md', { encoding: 'utf-8' })").await,
+        "grüße"
+    );
     assert_eq!(tell("own.readFile(at + '/ws/in/b.md', 'utf8')").await, "b");
-    assert_eq!(tell("(await promises.readFile(at + '/ws/a.md')).toString('utf8')").await, "grüße");
+    assert_eq!(
+        tell("(await promises.readFile(at + '/ws/a.md')).toString('utf8')").await,
+        "grüße"
+    );
     assert_eq!(tell("(await promises.readFile(at + '/ws/a.md')).length").await, "7");
-    assert_eq!(tell("readFileSync('index.js', 'utf8').includes('register')").await, "true");
-    assert_eq!(tell("(await promises.readdir(at + '/ws')).join()").await, "a.md,in,out,sub");
+    assert_eq!(
+        tell("readFileSync('index.js', 'utf8').includes('register')").await,
+        "true"
+    );
+    assert_eq!(
+        tell("(await promises.readdir(at + '/ws')).join()").await,
+        "a.md,in,out,sub"
+    );
     let kinds = "fs.readdirSync(at + '/ws', { withFileTypes: true }).map((e) => [e.isFile(), e.isDirectory(), e.isSymbolicLink()].map(Number).join('')).join()";
     assert_eq!(tell(kinds).await, "100,001,001,010");
     let facts = "{ const s = await promises.stat(at + '/ws/a.md'); return [s.size, s.isFile(), s.mtime instanceof Date, s.mtimeMs > 0]; }";
     assert_eq!(tell(facts).await, "7,true,true,true");
-    assert_eq!(tell("[existsSync(at + '/ws/a.md'), existsSync(at + '/ws/z'), existsSync(at + '/ws-evil/secret')]").await, "true,false,false");
-    assert_eq!(tell("new Promise((done) => fs.readFile(at + '/ws/none', (e) => done(e.code)))").await, "ENOENT");
+    assert_eq!(
+        tell("[existsSync(at + '/ws/a.md'), existsSync(at + '/ws/z'), existsSync(at + '/ws-evil/secret')]").await,
+        "true,false,false"
+    );
+    assert_eq!(
+        tell("new Promise((done) => fs.readFile(at + '/ws/none', (e) => done(e.code)))").await,
+        "ENOENT"
+    );
     for (code, refusal) in [
         ("readFileSync(at + '/ws/none', 'utf8')", "ENOENT true"),
         ("readFileSync(at + '/later/none', 'utf8')", "ENOENT true"),
@@ -138,8 +172,14 @@ async fn paths_are_those_of_posix() {
         ("path.relative('/a', '/a')", ""),
         ("path.isAbsolute('/a') && !path.isAbsolute('a')", "true"),
         ("plain === path && path.posix === path && sep", "/"),
-        ("JSON.stringify(path.parse('/a/b.md'))", r#"{"root":"/","dir":"/a","base":"b.md","ext":".md","name":"b"}"#),
-        ("(() => { try { join(1); } catch (e) { return e.name; } })()", "TypeError"),
+        (
+            "JSON.stringify(path.parse('/a/b.md'))",
+            r#"{"root":"/","dir":"/a","base":"b.md","ext":".md","name":"b"}"#,
+        ),
+        (
+            "(() => { try { join(1); } catch (e) { return e.name; } })()",
+            "TypeError",
+        ),
     ];
     let code: Vec<&str> = cases.iter().map(|(code, _)| *code).collect();
     let code = format!("JSON.stringify([{}].map(String))", code.join(",\n"));
@@ -153,13 +193,31 @@ async fn paths_are_those_of_posix() {
 async fn the_surroundings_hold_nothing_of_this_machine() {
     for (code, told) in [
         ("JSON.stringify(process.env)", "{}"),
-        ("await fetch('http://127.0.0.1/').catch((e) => e.message)", "fetch is not granted to this plugin"),
-        ("[typeof require, typeof std, typeof os, typeof Deno, typeof WebSocket]", "undefined,undefined,undefined,undefined,undefined"),
-        ("new TextDecoder().decode(new TextEncoder().encode('grüße €'))", "grüße €"),
+        (
+            "await fetch('http://127.0.0.1/').catch((e) => e.message)",
+            "fetch is not granted to this plugin",
+        ),
+        (
+            "[typeof require, typeof std, typeof os, typeof Deno, typeof WebSocket]",
+            "undefined,undefined,undefined,undefined,undefined",
+        ),
+        (
+            "new TextDecoder().decode(new TextEncoder().encode('grüße €'))",
+            "grüße €",
+        ),
         ("new TextDecoder().decode(new Uint8Array([0xff, 0x41]))", "\u{fffd}A"),
-        ("(() => { try { new TextDecoder('utf-8', { fatal: true }).decode(new Uint8Array([0xff])); } catch (e) { return e.name; } })()", "TypeError"),
-        ("new TextDecoder().decode(new TextEncoder().encode('x'.repeat(10000))).length", "10000"),
-        ("await new Promise((done) => queueMicrotask(() => done('micro')))", "micro"),
+        (
+            "(() => { try { new TextDecoder('utf-8', { fatal: true }).decode(new Uint8Array([0xff])); } catch (e) { return e.name; } })()",
+            "TypeError",
+        ),
+        (
+            "new TextDecoder().decode(new TextEncoder().encode('x'.repeat(10000))).length",
+            "10000",
+        ),
+        (
+            "await new Promise((done) => queueMicrotask(() => done('micro')))",
+            "micro",
+        ),
         ("await new Promise((done) => setImmediate(done, 'soon'))", "soon"),
         ("await new Promise((done) => process.nextTick(done, 'tick'))", "tick"),
         ("api.resolvePath('x') === api.rootDir + '/x'", "true"),
@@ -173,7 +231,7 @@ async fn the_surroundings_hold_nothing_of_this_machine() {
 async fn a_plugin_that_bends_intrinsics_bends_only_its_own() {
     let body = format!(
         "JSON.parse = JSON.stringify = () => '!'; Promise.prototype.then = () => {{ throw 1; }}; globalThis.Date = null;\n\
-         Object.prototype.then = undefined; Array.prototype[Symbol.iterator] = null; Reflect.apply = null;\n{}",
+         Object.prototype.then = undefined; Reflect.apply = Object.defineProperty = null;\n{}",
         telling("'still here'")
     );
     let loaded = load(&body).await;
