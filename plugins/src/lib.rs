@@ -22,6 +22,10 @@ pub mod enablement;
 pub mod hosts;
 mod log;
 pub mod manifest;
+//! | `js` | plugins in JavaScript, where the feature `js` is on |
+
+#[cfg(feature = "js")]
+pub mod js;
 pub mod native;
 pub mod process;
 pub mod registration;
