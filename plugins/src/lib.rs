@@ -12,6 +12,7 @@
 //! | [`registration`] | what a plugin registers |
 //! | [`declared`] | what a plugin that is not of this process says it registers |
 //! | [`native`] | plugins that are compiled in |
+//! | `js` | plugins in JavaScript, where the feature `js` is on |
 //! | [`process`] | plugins that are child processes |
 //! | [`webhook`] | plugins that are HTTP endpoints |
 
@@ -20,12 +21,10 @@ pub mod declared;
 pub mod discovery;
 pub mod enablement;
 pub mod hosts;
-mod log;
-pub mod manifest;
-//! | `js` | plugins in JavaScript, where the feature `js` is on |
-
 #[cfg(feature = "js")]
 pub mod js;
+mod log;
+pub mod manifest;
 pub mod native;
 pub mod process;
 pub mod registration;

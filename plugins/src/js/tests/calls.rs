@@ -30,7 +30,10 @@ async fn what_is_registered_is_told_and_what_is_not_here_is_a_warning() {
     .await;
     let registration = loaded.instance.registration();
     let hooks: Vec<_> = registration.hooks.iter().map(|row| (row.hook, row.priority)).collect();
-    assert_eq!(hooks, [(Hook::BeforeToolCall, 5), (Hook::AgentEnd, 0), (Hook::AgentEnd, 0)]);
+    assert_eq!(
+        hooks,
+        [(Hook::BeforeToolCall, 5), (Hook::AgentEnd, 0), (Hook::AgentEnd, 0)]
+    );
     assert_eq!(registration.hooks[0].deadline, Some(Duration::from_millis(250)));
     assert_eq!(registration.hooks[0].tools, Some(vec!["exec".to_owned()]));
     let look = ToolRegistration {
