@@ -133,10 +133,7 @@ impl Instance for ProcessInstance {
                 }
                 .line()
             };
-            match link.ask(line).await? {
-                Some(answer) => HookResult::read(hook, answer).map_err(|_| CallError::Invalid),
-                None => Ok(HookResult::None),
-            }
+            HookResult::answered(hook, link.ask(line).await?).map_err(|_| CallError::Invalid)
         })
     }
 

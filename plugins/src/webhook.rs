@@ -160,10 +160,7 @@ impl Instance for WebhookInstance {
                 plugin: &endpoint.options.id,
                 call_id: &call_id(),
             };
-            match endpoint.ask(&body, true).await? {
-                Some(answer) => HookResult::read(hook, answer).map_err(|_| CallError::Invalid),
-                None => Ok(HookResult::None),
-            }
+            HookResult::answered(hook, endpoint.ask(&body, true).await?).map_err(|_| CallError::Invalid)
         })
     }
 

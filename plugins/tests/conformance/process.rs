@@ -19,10 +19,18 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance")
 }
 
-pub(crate) async fn probe() -> Option<Box<dyn Instance>> {
+/// Whether there is a Python 3 here; without, what needs it is not tried, and that is said.
+pub(crate) fn has_python() -> bool {
     let python = std::process::Command::new("python3").arg("--version").output();
-    if !python.is_ok_and(|output| output.status.success()) {
-        println!("python3 is not on this machine: the process host is not tried");
+    let there = python.is_ok_and(|output| output.status.success());
+    if !there {
+        println!("python3 is not on this machine: NOT TRIED");
+    }
+    there
+}
+
+pub(crate) async fn probe() -> Option<Box<dyn Instance>> {
+    if !has_python() {
         return None;
     }
     let options = options(&["python3", "probe.py"]);
