@@ -6,13 +6,20 @@
 //! | Module | Says |
 //! |---|---|
 //! | [`registration`] | what a plugin registers |
+//! | [`declared`] | what a plugin that is not of this process says it registers |
 //! | [`native`] | plugins that are compiled in |
 //! | `js` | plugins in JavaScript, where the feature `js` is on |
+//! | [`process`] | plugins that are child processes |
+//! | [`webhook`] | plugins that are HTTP endpoints |
 
+pub mod declared;
 #[cfg(feature = "js")]
 pub mod js;
+mod log;
 pub mod native;
+pub mod process;
 pub mod registration;
+pub mod webhook;
 
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -31,6 +38,11 @@ pub trait Instance: Send + Sync {
 
     /// Runs one of its tools.
     fn call_tool(&self, call: CallTool) -> BoxFuture<'static, Result<Value, CallError>>;
+
+    /// Why it will never answer again, once that is so.
+    fn failed(&self) -> Option<String> {
+        None
+    }
 
     /// Lets go of all that it holds. Calls after it end as [`CallError::Gone`].
     fn stop(&self) -> BoxFuture<'static, ()>;

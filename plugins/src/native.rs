@@ -99,9 +99,11 @@ impl Instance for NativeInstance {
     fn call_hook(&self, call: CallHook) -> BoxFuture<'static, Result<HookResult, CallError>> {
         let (handler, stopped) = (self.handlers.get(call.handler as usize).cloned(), self.stopped.clone());
         let cancel = call.cancel.clone();
+        let narrow = if call.conversation { None } else { call.event.narrow() };
+        let event = narrow.map_or(call.event, Arc::new);
         run(stopped, cancel, async move {
             match handler {
-                Some(handler) => handler(call.event, call.context, call.cancel)
+                Some(handler) => handler(event, call.context, call.cancel)
                     .await
                     .map_err(|words| CallError::failed(&words)),
                 None => Err(CallError::Gone),
@@ -127,7 +129,7 @@ impl Instance for NativeInstance {
 }
 
 /// Runs plugin code: its panic is its own failure, and it ends when it is cancelled or its instance stops.
-fn run<T: Send + 'static>(
+pub(crate) fn run<T: Send + 'static>(
     stopped: CancellationToken,
     cancel: CancellationToken,
     work: impl Future<Output = Result<T, CallError>> + Send + 'static,
