@@ -35,6 +35,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
 use understudy_messages::hooks::HookResult;
+use understudy_messages::ids::Name;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
 
 use self::engine::{Order, Source, Work};
@@ -58,7 +59,7 @@ const THREAD_STACK: usize = 4 * 1024 * 1024;
 #[derive(Clone, Debug)]
 pub struct JsOptions {
     /// The plugin's id.
-    pub id: String,
+    pub id: Name,
     /// Its folder: imports stay in it, and its files may be read.
     pub folder: PathBuf,
     /// The entry, relative to the folder.
@@ -77,7 +78,7 @@ pub struct JsOptions {
 
 impl JsOptions {
     /// A plugin without settings, on the real clock, with 64 MiB and 10 s to load, that may read its own folder alone.
-    pub fn new(id: impl Into<String>, folder: impl Into<PathBuf>, entry: impl Into<String>) -> Self {
+    pub fn new(id: impl Into<Name>, folder: impl Into<PathBuf>, entry: impl Into<String>) -> Self {
         Self {
             id: id.into(),
             folder: folder.into(),
@@ -148,11 +149,6 @@ impl JsInstance {
                 })
             }
         }
-    }
-
-    /// Whether it was closed because its thread could not be interrupted. See [`abandoned_threads`].
-    pub fn is_abandoned(&self) -> bool {
-        self.shared.is_abandoned()
     }
 
     /// Sends a call to the thread and waits for its answer.
@@ -237,6 +233,11 @@ impl Instance for JsInstance {
         }
         let answer = self.order(Work::Tool(call), cancel);
         async move { Ok(answer.await?.unwrap_or_default()) }.boxed()
+    }
+
+    fn failed(&self) -> Option<String> {
+        let lost = self.shared.is_abandoned() || self.shared.is_lost(Clock::real().now());
+        lost.then(|| "its thread could not be interrupted and was given up".to_owned())
     }
 
     fn stop(&self) -> BoxFuture<'static, ()> {

@@ -10,6 +10,7 @@ use rquickjs::context::EvalOptions;
 use rquickjs::function::IntoArgs;
 use rquickjs::{Context, Ctx, Exception, Function, Object, Persistent, Runtime, Value};
 use tokio::sync::mpsc;
+use tracing::Level;
 use understudy_messages::clock::Clock;
 use understudy_messages::hooks::wire::Field;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
@@ -227,7 +228,7 @@ impl Engine {
             false => failure,
         };
         if let Some(words) = failure.as_deref().filter(|_| !what.is_empty()) {
-            state.log("error", &format!("{what} failed: {words}"));
+            state.log.say(Level::ERROR, &format!("{what} failed: {words}"));
         }
         failure
     }
@@ -250,18 +251,25 @@ impl Engine {
                 Ok(false) => break false,
                 Err(failed) => {
                     let words = failed.0.with(|ctx| self.words(&ctx, &rquickjs::Error::Exception));
-                    state.log("error", &format!("what followed an await failed: {words}"));
+                    state
+                        .log
+                        .say(Level::ERROR, &format!("what followed an await failed: {words}"));
                 }
             }
             if state.watch.interrupted.take() {
-                state.log("error", "code that ran for too long was interrupted");
+                state
+                    .log
+                    .say(Level::ERROR, "code that ran for too long was interrupted");
             }
         };
         if !left {
             state.watch.rest();
         }
         for (_, words) in self.rejected.take() {
-            state.log("error", &format!("a promise failed, and nobody handled it: {words}"));
+            state.log.say(
+                Level::ERROR,
+                &format!("a promise failed, and nobody handled it: {words}"),
+            );
         }
         left
     }

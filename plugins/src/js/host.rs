@@ -10,6 +10,7 @@ use understudy_messages::hooks::wire::Field;
 
 use super::files::FileError;
 use super::state::{State, answer};
+use crate::log::level;
 use crate::registration::{Handler, HookOptions};
 use crate::{Registration, ToolRegistration};
 
@@ -147,7 +148,7 @@ fn calling<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result
     };
     host.set("field", Function::new(ctx.clone(), field)?)?;
     let of = state.clone();
-    let log = move |level: String, line: String| of.log(&level, &line);
+    let log = move |name: String, line: String| of.log.say(level(Some(&name)), &line);
     host.set("log", Function::new(ctx.clone(), log)?)
 }
 

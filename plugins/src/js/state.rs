@@ -9,11 +9,13 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 use understudy_messages::clock::{Clock, Instant};
 use understudy_messages::hooks::HookEvent;
+use understudy_messages::ids::Name;
 use understudy_messages::plugin::CallError;
 
 use super::files::Files;
 use super::shared::{Interest, Shared};
 use crate::Registration;
+use crate::log::PluginLog;
 
 /// For so long may code go on that no call owns: timers, and what follows an `await`.
 const LONGEST_BACKGROUND: Duration = Duration::from_secs(5);
@@ -26,9 +28,6 @@ const LARGEST_ANSWER: usize = 4 * 1024 * 1024;
 
 /// As many timers may run.
 const MOST_TIMERS: usize = 10_000;
-
-/// As many lines a second are logged.
-const MOST_LINES: u32 = 100;
 
 /// An answer on its way to whoever called.
 pub(super) type Reply = oneshot::Sender<Result<Option<Value>, CallError>>;
@@ -43,7 +42,8 @@ pub(super) struct Pending {
 
 /// All of it. Never borrowed across code of the plugin.
 pub(super) struct State {
-    pub(super) id: String,
+    pub(super) id: Name,
+    pub(super) log: PluginLog,
     pub(super) clock: Clock,
     pub(super) files: Files,
     pub(super) shared: Arc<Shared>,
@@ -52,18 +52,18 @@ pub(super) struct State {
     pub(super) registration: RefCell<Registration>,
     pub(super) loaded: RefCell<Option<oneshot::Sender<Result<Registration, String>>>>,
     pub(super) watch: Watch,
-    lines: Cell<(Option<Instant>, u32)>,
 }
 
 impl State {
     pub(super) fn new(
-        id: String,
+        id: Name,
         clock: Clock,
         files: Files,
         shared: Arc<Shared>,
         loaded: oneshot::Sender<Result<Registration, String>>,
     ) -> Self {
         Self {
+            log: PluginLog::new(id.clone(), clock.clone()),
             id,
             clock,
             files,
@@ -73,7 +73,6 @@ impl State {
             registration: RefCell::default(),
             loaded: RefCell::new(Some(loaded)),
             watch: Watch::default(),
-            lines: Cell::default(),
         }
     }
 
@@ -96,29 +95,6 @@ impl State {
             Some(words) => Err(words),
         };
         drop(loaded.send(result));
-    }
-
-    /// One line of the plugin's own, or about it.
-    pub(super) fn log(&self, level: &str, line: &str) {
-        let now = self.clock.now();
-        let (since, count) = self.lines.get();
-        let since = since.filter(|since| now.duration_since(*since) < Duration::from_secs(1));
-        let (since, count) = since.map_or((now, 0), |since| (since, count));
-        self.lines.set((Some(since), count.saturating_add(1)));
-        let plugin = &*self.id;
-        if count == MOST_LINES {
-            tracing::warn!(plugin, "logs too much: the rest of this second is left out");
-        }
-        if count >= MOST_LINES {
-            return;
-        }
-        let line = one_line(line);
-        match level {
-            "error" => tracing::error!(plugin, "{line}"),
-            "warn" => tracing::warn!(plugin, "{line}"),
-            "debug" => tracing::debug!(plugin, "{line}"),
-            _ => tracing::info!(plugin, "{line}"),
-        }
     }
 
     /// Whether the code that runs has to end now.
@@ -151,13 +127,6 @@ pub(super) fn answer(kind: &str, text: &str) -> Result<Option<Value>, CallError>
         "invalid" => Err(CallError::Invalid),
         _ => Err(CallError::failed(text)),
     }
-}
-
-fn one_line(line: &str) -> String {
-    let plain = line
-        .chars()
-        .map(|letter| if letter.is_control() { ' ' } else { letter });
-    plain.take(2000).collect()
 }
 
 /// When code that no call owns began, and how many calls had been given up until then.

@@ -368,10 +368,7 @@ async fn what_a_plugin_says_and_promises_nobody_handles_are_logged_with_its_id()
         Promise.reject(new Error("handled")).catch(() => {});
         setTimeout(() => { throw new Error("in a timer"); }, 0);
         queueMicrotask(() => { throw new Error("in a microtask"); });
-        api.on("before_prompt_build", async () => {
-            await new Promise((done) => setTimeout(done, 5));
-            for (let n = 0; n < 500; n += 1) console.log("flood");
-        });
+        api.on("before_prompt_build", () => new Promise((done) => setTimeout(done, 5)));
         "#,
     )
     .await;
@@ -388,10 +385,8 @@ async fn what_a_plugin_says_and_promises_nobody_handles_are_logged_with_its_id()
         "nobody handled it: lost",
         "a timer failed: in a timer",
         "nobody handled it: in a microtask",
-        "logs too much",
     ] {
         assert!(text.contains(word), "{word}: {text}");
     }
     assert!(!text.contains("handled it: handled"), "{text}");
-    assert!(text.matches("flood").count() <= 100);
 }

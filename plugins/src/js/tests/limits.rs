@@ -40,7 +40,7 @@ async fn code_without_end_is_interrupted_when_nobody_waits_and_later_calls_work(
         assert_eq!(loaded.ask_within(0, SHORT).await, Err(CallError::Cancelled), "{body}");
         assert_eq!(loaded.ask_number(1).await, Ok(json!("well")), "{body}");
         loaded.instance.stop().await;
-        assert!(!loaded.instance.is_abandoned(), "{body}");
+        assert_eq!(loaded.instance.failed(), None, "{body}");
     }
 }
 
@@ -107,7 +107,7 @@ async fn memory_and_stack_are_capped_and_come_back() {
 async fn loading_without_end_is_ended() {
     for body in ["for (;;) {}", "await new Promise(() => {});", "for (;;) await null;"] {
         let endless = |options: &mut JsOptions, _: &Folder| {
-            options.id = "endless".to_owned();
+            options.id = "endless".into();
             options.load_budget = SHORT;
         };
         let refused = try_load(&entry(body), endless).await;
@@ -120,7 +120,7 @@ async fn loading_without_end_is_ended() {
 #[tokio::test]
 async fn stopping_ends_what_waits_and_the_thread() {
     let body = beside("await new Promise(() => {});");
-    let loaded = load_with(&body, |options, _| options.id = "stopping".to_owned()).await;
+    let loaded = load_with(&body, |options, _| options.id = "stopping".into()).await;
     assert_eq!(threads("js-stopping"), 1);
     let (pending, ()) = tokio::join!(biased; loaded.ask_number(0), loaded.instance.stop());
     assert_eq!(pending, Err(CallError::Gone));
@@ -132,7 +132,7 @@ async fn stopping_ends_what_waits_and_the_thread() {
 #[tokio::test]
 async fn stopping_interrupts_what_runs() {
     let body = beside("for (;;) {}");
-    let loaded = load_with(&body, |options, _| options.id = "running".to_owned()).await;
+    let loaded = load_with(&body, |options, _| options.id = "running".into()).await;
     let (pending, ()) = tokio::join!(biased; loaded.ask_number(0), loaded.instance.stop());
     assert_eq!((pending, threads("js-running")), (Err(CallError::Gone), 0));
 }
@@ -147,7 +147,7 @@ async fn what_cannot_be_interrupted_closes_the_instance_and_is_counted() {
     assert!(!loaded.instance.shared.is_lost(now), "it is waited for a little");
     assert!(loaded.instance.shared.is_lost(now + STOP_BUDGET));
     assert_eq!(loaded.ask_number(1).await, Err(CallError::Gone));
-    assert!(loaded.instance.is_abandoned());
+    assert!(loaded.instance.failed().is_some());
     assert!(abandoned_threads() > before);
 }
 
@@ -164,7 +164,7 @@ async fn loading_and_unloading_leaves_nothing_behind() {
     let cycle = async || {
         let body =
             "globalThis.kept = Array.from({ length: 100_000 }, (_, n) => ({ n }));\nsetInterval(() => {}, 1000);";
-        let loaded = load_with(body, |options, _| options.id = "cycled".to_owned()).await;
+        let loaded = load_with(body, |options, _| options.id = "cycled".into()).await;
         loaded.instance.stop().await;
     };
     for _ in 0..5 {
@@ -183,7 +183,7 @@ async fn loading_and_unloading_leaves_nothing_behind() {
 
 #[tokio::test]
 async fn a_dropped_instance_ends_by_itself() {
-    let loaded = load_with(&telling("1"), |options, _| options.id = "dropped".to_owned()).await;
+    let loaded = load_with(&telling("1"), |options, _| options.id = "dropped".into()).await;
     let ended = loaded.instance.shared.ended.clone();
     drop(loaded);
     ended.cancelled().await;
