@@ -51,7 +51,7 @@ impl Discovery {
         for path in paths {
             match folders(path) {
                 Ok(folders) => folders.iter().for_each(|folder| discovery.add(folder)),
-                Err(error) => discovery.note(None, path, true, format!("cannot be read: {}", error.kind())),
+                Err(why) => discovery.note(None, path, true, why),
             }
         }
         discovery.drop_doubles();
@@ -99,14 +99,16 @@ impl Discovery {
 }
 
 /// The folder itself where it is a plugin, else the folders in it that are, by name.
-fn folders(path: &Path) -> io::Result<Vec<PathBuf>> {
-    let path = path.canonicalize()?;
+fn folders(path: &Path) -> Result<Vec<PathBuf>, String> {
+    let unreadable = |error: io::Error| format!("cannot be read: {}", error.kind());
+    let path = path.canonicalize().map_err(unreadable)?;
     if path.join(FILE).exists() {
         return Ok(vec![path]);
     }
+    refuse_open(&path)?;
     let mut folders = Vec::new();
-    for entry in fs::read_dir(&path)?.take(MOST_FOLDERS) {
-        let folder = entry?.path();
+    for entry in fs::read_dir(&path).map_err(unreadable)?.take(MOST_FOLDERS) {
+        let folder = entry.map_err(unreadable)?.path();
         if folder.join(FILE).exists() {
             folders.push(folder);
         }

@@ -108,6 +108,15 @@ fn what_everybody_may_write_to_is_refused_and_keeps_its_id() {
 }
 
 #[test]
+fn a_load_path_that_everybody_may_add_to_is_refused_whole() {
+    let folder = Folder::new();
+    folder.plugin("sound", "{ id: 'sound', main: 'index.js', configSchema: {} }");
+    open(&folder.0);
+    let found = Discovery::look(std::slice::from_ref(&folder.0));
+    assert!(found.found.is_empty() && found.findings[0].refused);
+}
+
+#[test]
 fn what_cannot_be_read_is_said_and_ends_nothing_else() {
     let folder = Folder::new();
     folder.plugin("broken", "{");
