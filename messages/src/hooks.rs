@@ -8,6 +8,7 @@ mod context;
 mod event;
 mod result;
 mod snapshot;
+pub mod wire;
 
 use std::time::Duration;
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Hook, Snapshot};
+use super::{Hook, Parsed, Snapshot};
 use crate::answer::Usage;
 use crate::failure::Reason;
 use crate::ids::Name;
@@ -225,6 +225,15 @@ impl HookEvent {
             | Self::GatewayStart { .. }
             | Self::GatewayStop { .. } => None,
         }
+    }
+
+    /// The event for a plugin that may not see the conversation, where that is another one.
+    pub fn narrow(&self) -> Option<Self> {
+        let mut event = matches!(self, Self::BeforeToolCall { .. }).then(|| self.clone())?;
+        if let Self::BeforeToolCall { conversation, .. } = &mut event {
+            *conversation = Snapshot::new(Parsed::default);
+        }
+        Some(event)
     }
 
     /// What is told apart from the conversation, as JSON; what is not known is absent.
