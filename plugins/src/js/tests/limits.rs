@@ -180,10 +180,15 @@ async fn what_cannot_be_interrupted_closes_the_instance_and_is_counted() {
     let before = abandoned_threads();
     // the engine's own loop: it asks nobody
     let loaded = load(&beside("[].indexOf.call({ length: 2e8 }, 1);")).await;
-    assert_eq!(loaded.ask_within(0, SHORT).await, Err(CallError::Cancelled));
-    let now = Clock::real().now();
-    assert!(!loaded.instance.shared.is_lost(now), "it is waited for a little");
-    assert!(loaded.instance.shared.is_lost(now + STOP_BUDGET));
+    // a busy machine may not have begun with a call when it is given up
+    loop {
+        assert_eq!(loaded.ask_within(0, SHORT).await, Err(CallError::Cancelled));
+        let now = Clock::real().now();
+        assert!(!loaded.instance.shared.is_lost(now), "it is waited for a little");
+        if loaded.instance.shared.is_lost(now + STOP_BUDGET) {
+            break;
+        }
+    }
     assert_eq!(loaded.ask_number(1).await, Err(CallError::Gone));
     assert!(loaded.instance.failed().is_some());
     assert!(abandoned_threads() > before);
