@@ -7,6 +7,7 @@ mod candidates;
 mod health;
 mod hooks;
 mod http;
+mod plugins;
 mod turns;
 
 use std::sync::Arc;
@@ -117,6 +118,8 @@ table! {
     HOOK_CALLS = "understudy_hook_calls_total", Kind::Counter, "Handlers of plugins that were called, by what came of it";
     HOOK_DURATION = "understudy_hook_duration_seconds", Kind::Histogram(HOOKS), "One call of a plugin's handler";
     HOOK_DROPPED = "understudy_hook_events_dropped_total", Kind::Counter, "Hook events that nobody waits for and that came while too many were at work";
+    PLUGIN_INSTANCES = "understudy_plugin_instances", Kind::Gauge, "Instances of a plugin by state";
+    PLUGIN_INFO = "understudy_plugin_info", Kind::Gauge, "1; the labels tell which plugins are loaded";
     RESTARTS = "understudy_actor_restarts_total", Kind::Counter, "Actors that died and were started again";
     EVENTS_DROPPED = "understudy_event_stream_dropped_total", Kind::Counter, "Events that a slow reader of the event tap missed";
     GENERATION = "understudy_registry_generation", Kind::Gauge, "The number of the serving generation";

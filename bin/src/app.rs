@@ -15,7 +15,6 @@ use actix_web::{HttpServer, web};
 use anyhow::Context;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
-use understudy_actors::hooks::Hooks;
 use understudy_actors::provider::ledger::Ledgers;
 use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
@@ -24,10 +23,12 @@ use understudy_actors::telemetry::Telemetry;
 use understudy_messages::clock::Clock;
 use understudy_messages::ports::{RegistryPort, Slot};
 use understudy_messages::registry::CloseAdmission;
+use understudy_plugins::hosts::Hosts;
 
 use crate::arbiter::SessionArbiter;
 use crate::config::ServerConfig;
 use crate::http;
+use crate::plugins::{self, Plugins};
 
 /// How often recorded samples are moved into their buckets.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
@@ -57,6 +58,8 @@ pub struct Shared {
     pub(crate) admission: Admission,
     /// Where events go.
     pub(crate) tap: EventTap,
+    /// The plugins, loaded or not.
+    pub(crate) plugins: Plugins,
     /// How the candidates are.
     pub(crate) ledgers: Arc<Ledgers>,
     /// Turns that may still come.
@@ -104,6 +107,14 @@ impl App {
     /// # Errors
     /// A listener that cannot be bound, with its address; nothing is left running.
     pub async fn start(config: ServerConfig, options: AppOptions) -> anyhow::Result<Self> {
+        Self::start_hosting(config, options, &plugins::standard_hosts()).await
+    }
+
+    /// As [`App::start`], with other hosts of plugins than this build's own.
+    ///
+    /// # Errors
+    /// As [`App::start`]. A plugin that cannot be loaded is none: it is passed over.
+    pub async fn start_hosting(config: ServerConfig, options: AppOptions, hosts: &Hosts) -> anyhow::Result<Self> {
         let (api, api_addr) = listen(config.api, "listen.api")?;
         let (admin, admin_addr) = listen(config.admin, "listen.admin")?;
         let telemetry = Telemetry::new()?;
@@ -112,7 +123,8 @@ impl App {
             clock: options.clock.clone(),
             telemetry,
         };
-        let (shared, registry) = start_registry(config, &options, supervision).await?;
+        let plugins = plugins::load(&config.settings, hosts, &supervision).await;
+        let (shared, registry) = start_registry(config, &options, supervision, plugins).await?;
         start_upkeep(&shared);
         let api_server = serve_api(shared.clone(), api, options.arbiters)?;
         let admin_server = serve_admin(shared.clone(), admin)?;
@@ -167,6 +179,7 @@ impl App {
         self.admin.1.stop(true).await;
         let stopped = self.shared.supervision.tasks.stop();
         let _stuck_tasks_die_with_us = clock.timeout_at(clock.now() + ENDING_GRACE, stopped).await;
+        self.shared.plugins.stop(clock).await;
         self.registry.stop();
     }
 
@@ -204,16 +217,13 @@ async fn start_registry(
     config: ServerConfig,
     options: &AppOptions,
     supervision: Supervision,
+    plugins: Plugins,
 ) -> anyhow::Result<(Arc<Shared>, Arbiter)> {
     let (published, tap) = (Arc::new(Published::default()), EventTap::default());
     let (registry, admit) = (Arc::new(Slot::default()), Arc::new(Slot::default()));
     let context = RegistryContext {
         settings: Arc::new(config.settings.clone()),
-        hooks: Arc::new(Hooks::nobody(
-            options.clock.clone(),
-            supervision.tasks.clone(),
-            supervision.telemetry.clone(),
-        )),
+        hooks: plugins.hooks().clone(),
         shards_expected: options.arbiters,
         published: published.clone(),
         telemetry: supervision.telemetry.clone(),
@@ -234,6 +244,7 @@ async fn start_registry(
         supervision: supervision.clone(),
         registry: registry.clone(),
         published,
+        plugins,
         tap,
         config,
     });

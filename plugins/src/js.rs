@@ -152,7 +152,11 @@ impl JsInstance {
     }
 
     /// Sends a call to the thread and waits for its answer.
-    fn order(&self, work: Work, cancel: CancellationToken) -> impl Future<Output = Result<Value, CallError>> + use<> {
+    fn order(
+        &self,
+        work: Work,
+        cancel: CancellationToken,
+    ) -> impl Future<Output = Result<Option<Value>, CallError>> + use<> {
         let number = self.calls.fetch_add(1, Ordering::Relaxed);
         let (shared, orders) = (self.shared.clone(), self.orders.clone());
         async move {
@@ -219,7 +223,7 @@ impl Instance for JsInstance {
     fn call_hook(&self, call: CallHook) -> BoxFuture<'static, Result<HookResult, CallError>> {
         let (hook, cancel) = (call.event.hook(), call.cancel.clone());
         let answer = self.order(Work::Hook(call), cancel);
-        async move { HookResult::read(hook, answer.await?).map_err(|_| CallError::Invalid) }.boxed()
+        async move { HookResult::answered(hook, answer.await?).map_err(|_| CallError::Invalid) }.boxed()
     }
 
     fn call_tool(&self, call: CallTool) -> BoxFuture<'static, Result<Value, CallError>> {
@@ -227,7 +231,8 @@ impl Instance for JsInstance {
         if !self.registration.tools.iter().any(|tool| tool.name == call.tool) {
             return futures::future::ready(Err(CallError::Gone)).boxed();
         }
-        self.order(Work::Tool(call), cancel).boxed()
+        let answer = self.order(Work::Tool(call), cancel);
+        async move { Ok(answer.await?.unwrap_or_default()) }.boxed()
     }
 
     fn failed(&self) -> Option<String> {

@@ -5,6 +5,10 @@
 //!
 //! | Module | Says |
 //! |---|---|
+//! | [`manifest`] | what a plugin says of itself |
+//! | [`discovery`] | where plugins are, and which are safe |
+//! | [`enablement`] | which are loaded |
+//! | [`hosts`] | who makes an instance |
 //! | [`registration`] | what a plugin registers |
 //! | [`declared`] | what a plugin that is not of this process says it registers |
 //! | [`native`] | plugins that are compiled in |
@@ -12,10 +16,15 @@
 //! | [`process`] | plugins that are child processes |
 //! | [`webhook`] | plugins that are HTTP endpoints |
 
+mod bounded;
 pub mod declared;
+pub mod discovery;
+pub mod enablement;
+pub mod hosts;
 #[cfg(feature = "js")]
 pub mod js;
 mod log;
+pub mod manifest;
 pub mod native;
 pub mod process;
 pub mod registration;
@@ -39,8 +48,8 @@ pub trait Instance: Send + Sync {
     /// Runs one of its tools.
     fn call_tool(&self, call: CallTool) -> BoxFuture<'static, Result<Value, CallError>>;
 
-    /// Why it will never answer again, once that is so.
-    fn failed(&self) -> Option<String> {
+    /// Why it will never answer again: its code panicked, or its host died for good. `None` while it serves.
+    fn failure(&self) -> Option<String> {
         None
     }
 

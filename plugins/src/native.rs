@@ -4,6 +4,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -30,6 +31,11 @@ pub trait NativePlugin: Send + Sync {
     /// Its id.
     fn id(&self) -> &str;
 
+    /// Whether it is loaded unless somebody says otherwise.
+    fn enabled_by_default(&self) -> bool {
+        false
+    }
+
     /// Registers what it does, with the settings of this instance.
     ///
     /// # Errors
@@ -43,11 +49,22 @@ pub struct NativeApi {
     registration: Registration,
     handlers: Vec<AsyncHandler>,
     tools: Vec<ToolHandler>,
+    panicked: Arc<AtomicBool>,
 }
 
 impl NativeApi {
     /// Registers a handler that is quick and does not wait.
     pub fn on_quick(&mut self, hook: &str, options: HookOptions, handler: QuickHandler) {
+        let panicked = self.panicked.clone();
+        let handler: QuickHandler = Arc::new(move |event, context| {
+            if panicked.load(Ordering::Acquire) {
+                return Err("panicked before".to_owned());
+            }
+            catch_unwind(AssertUnwindSafe(|| handler(event, context))).unwrap_or_else(|_| {
+                panicked.store(true, Ordering::Release);
+                Err("panicked".to_owned())
+            })
+        });
         self.registration.on(hook, options, Handler::Quick(handler));
     }
 
@@ -71,6 +88,7 @@ pub struct NativeInstance {
     handlers: Vec<AsyncHandler>,
     tools: Vec<ToolHandler>,
     stopped: CancellationToken,
+    panicked: Arc<AtomicBool>,
 }
 
 impl NativeInstance {
@@ -87,6 +105,7 @@ impl NativeInstance {
             handlers: api.handlers,
             tools: api.tools,
             stopped: CancellationToken::new(),
+            panicked: api.panicked,
         })
     }
 }
@@ -101,7 +120,7 @@ impl Instance for NativeInstance {
         let cancel = call.cancel.clone();
         let narrow = if call.conversation { None } else { call.event.narrow() };
         let event = narrow.map_or(call.event, Arc::new);
-        run(stopped, cancel, async move {
+        run(stopped, cancel, self.panicked.clone(), async move {
             match handler {
                 Some(handler) => handler(event, call.context, call.cancel)
                     .await
@@ -114,12 +133,23 @@ impl Instance for NativeInstance {
     fn call_tool(&self, call: CallTool) -> BoxFuture<'static, Result<Value, CallError>> {
         let place = self.registration.tools.iter().position(|tool| tool.name == call.tool);
         let tool = place.and_then(|place| self.tools.get(place)).cloned();
-        run(self.stopped.clone(), call.cancel.clone(), async move {
-            match tool {
-                Some(tool) => tool(call).await.map_err(|words| CallError::failed(&words)),
-                None => Err(CallError::Gone),
-            }
-        })
+        run(
+            self.stopped.clone(),
+            call.cancel.clone(),
+            self.panicked.clone(),
+            async move {
+                match tool {
+                    Some(tool) => tool(call).await.map_err(|words| CallError::failed(&words)),
+                    None => Err(CallError::Gone),
+                }
+            },
+        )
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.panicked
+            .load(Ordering::Acquire)
+            .then(|| "its code panicked".to_owned())
     }
 
     fn stop(&self) -> BoxFuture<'static, ()> {
@@ -129,9 +159,10 @@ impl Instance for NativeInstance {
 }
 
 /// Runs plugin code: its panic is its own failure, and it ends when it is cancelled or its instance stops.
-pub(crate) fn run<T: Send + 'static>(
+fn run<T: Send + 'static>(
     stopped: CancellationToken,
     cancel: CancellationToken,
+    panicked: Arc<AtomicBool>,
     work: impl Future<Output = Result<T, CallError>> + Send + 'static,
 ) -> BoxFuture<'static, Result<T, CallError>> {
     async move {
@@ -139,7 +170,10 @@ pub(crate) fn run<T: Send + 'static>(
             biased;
             () = stopped.cancelled() => Err(CallError::Gone),
             () = cancel.cancelled() => Err(CallError::Cancelled),
-            done = AssertUnwindSafe(work).catch_unwind() => done.unwrap_or_else(|_| Err(CallError::failed("panicked"))),
+            done = AssertUnwindSafe(work).catch_unwind() => done.unwrap_or_else(|_| {
+                panicked.store(true, Ordering::Release);
+                Err(CallError::failed("panicked"))
+            }),
         }
     }
     .boxed()

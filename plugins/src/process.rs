@@ -7,78 +7,44 @@ mod backoff;
 mod child;
 mod lines;
 mod link;
+mod options;
 mod protocol;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::time::Duration;
 
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
-use understudy_messages::clock::Clock;
 use understudy_messages::hooks::wire::EventView;
 use understudy_messages::hooks::{Hook, HookResult};
-use understudy_messages::ids::Name;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
 
 use self::backoff::Backoff;
 use self::child::Running;
 use self::link::Link;
+pub use self::options::ProcessOptions;
 use self::protocol::ToChild;
 use crate::Instance;
+use crate::bounded::bounded;
 use crate::declared::{Declared, hooks_by_number};
+use crate::hosts::Constructor;
 use crate::log::PluginLog;
-use crate::native::run;
+
 use crate::registration::Registration;
 
-/// How a child is started and kept.
-#[derive(Clone, Debug)]
-pub struct ProcessOptions {
-    /// The plugin's id.
-    pub id: Name,
-    /// The plugin's folder: the child's working directory.
-    pub folder: PathBuf,
-    /// The program and its arguments. A program with a `/` counts from the folder, another is looked for in `PATH`.
-    pub command: Vec<String>,
-    /// All of its environment, beside `PATH`.
-    pub env: BTreeMap<String, String>,
-    /// The plugin's settings.
-    pub settings: Value,
-    /// The longest line that it may say, in bytes; a longer one is passed over.
-    pub longest_line: usize,
-    /// How many calls it may be at work on; more have to wait.
-    pub calls: usize,
-    /// How long it may take to register.
-    pub start: Duration,
-    /// How long it may take to end when it is told to; then it is killed.
-    pub grace: Duration,
-    /// How long it may leave a cancelled call without an answer; then it is killed and started again.
-    pub patience: Duration,
-    /// Time.
-    pub clock: Clock,
-}
-
-impl ProcessOptions {
-    /// The usual ones: lines of 1 MiB, 64 calls, 10 s to register, 2 s to end, 30 s to answer what was cancelled.
-    pub fn new(id: Name, folder: PathBuf, command: Vec<String>, clock: Clock) -> Self {
-        Self {
-            id,
-            folder,
-            command,
-            env: BTreeMap::new(),
-            settings: Value::Object(serde_json::Map::new()),
-            longest_line: 1 << 20,
-            calls: 64,
-            start: Duration::from_secs(10),
-            grace: Duration::from_secs(2),
-            patience: Duration::from_secs(30),
-            clock,
+/// What makes instances of plugins that are child processes.
+pub fn constructor() -> Constructor {
+    Arc::new(|load| {
+        let options = ProcessOptions::read(load);
+        async move {
+            let instance = ProcessInstance::load(options?).await?;
+            Ok(Arc::new(instance) as Arc<dyn Instance>)
         }
-    }
+        .boxed()
+    })
 }
 
 /// One instance of a plugin that is a child process. Dropping it kills the child.
@@ -147,7 +113,7 @@ impl Instance for ProcessInstance {
 
     fn call_hook(&self, call: CallHook) -> BoxFuture<'static, Result<HookResult, CallError>> {
         let (hook, link) = (self.hooks.get(&call.handler).copied(), self.shared.link());
-        run(self.shared.stopped.clone(), call.cancel.clone(), async move {
+        bounded(self.shared.stopped.clone(), call.cancel.clone(), async move {
             let (Some(hook), Some(link)) = (hook, link) else {
                 return Err(CallError::Gone);
             };
@@ -167,17 +133,14 @@ impl Instance for ProcessInstance {
                 }
                 .line()
             };
-            match link.ask(line).await? {
-                Some(answer) => HookResult::read(hook, answer).map_err(|_| CallError::Invalid),
-                None => Ok(HookResult::None),
-            }
+            HookResult::answered(hook, link.ask(line).await?).map_err(|_| CallError::Invalid)
         })
     }
 
     fn call_tool(&self, call: CallTool) -> BoxFuture<'static, Result<Value, CallError>> {
         let known = self.registration.tools.iter().any(|tool| tool.name == call.tool);
         let link = self.shared.link().filter(|_| known);
-        run(self.shared.stopped.clone(), call.cancel.clone(), async move {
+        bounded(self.shared.stopped.clone(), call.cancel.clone(), async move {
             let Some(link) = link else {
                 return Err(CallError::Gone);
             };
@@ -197,7 +160,7 @@ impl Instance for ProcessInstance {
         })
     }
 
-    fn failed(&self) -> Option<String> {
+    fn failure(&self) -> Option<String> {
         self.shared.failed.get().cloned()
     }
 

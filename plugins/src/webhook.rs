@@ -3,6 +3,7 @@
 //! Each call is one `POST` of JSON, and the answer's JSON is the result. A service that cannot be reached, or says so by its
 //! status, is asked again while somebody waits. `docs/plugins.md` describes body and signature.
 
+mod options;
 mod signature;
 
 use std::collections::BTreeMap;
@@ -14,20 +15,20 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, Response, StatusCode, Url};
-use secrecy::SecretString;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use understudy_messages::clock::Clock;
 use understudy_messages::hooks::wire::EventView;
 use understudy_messages::hooks::{Hook, HookContext, HookResult};
-use understudy_messages::ids::Name;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
 
+pub use self::options::WebhookOptions;
 use crate::Instance;
-use crate::declared::{Declared, hooks_by_number};
-use crate::native::run;
+use crate::bounded::bounded;
+use crate::declared::hooks_by_number;
+use crate::hosts::Constructor;
+
 use crate::registration::Registration;
 
 /// The waits before a call is made again.
@@ -57,41 +58,13 @@ pub fn http_client() -> Result<Client, reqwest::Error> {
         .build()
 }
 
-/// Where an endpoint is, and what it does.
-#[derive(Clone, Debug)]
-pub struct WebhookOptions {
-    /// The plugin's id.
-    pub id: Name,
-    /// Where calls are sent.
-    pub url: String,
-    /// What calls are signed with.
-    pub secret: Option<SecretString>,
-    /// Its hooks and tools, as its manifest lists them.
-    pub declared: Declared,
-    /// The longest answer, in bytes.
-    pub longest_answer: usize,
-    /// How many calls it may be at work on; more have to wait.
-    pub calls: usize,
-    /// The client that all webhooks share: see [`http_client`].
-    pub client: Client,
-    /// Time.
-    pub clock: Clock,
-}
-
-impl WebhookOptions {
-    /// The usual ones: no secret, answers of 1 MiB, 64 calls.
-    pub const fn new(id: Name, url: String, declared: Declared, client: Client, clock: Clock) -> Self {
-        Self {
-            id,
-            url,
-            secret: None,
-            declared,
-            longest_answer: 1 << 20,
-            calls: 64,
-            client,
-            clock,
-        }
-    }
+/// What makes instances of plugins that are endpoints; all share `client`: see [`http_client`].
+pub fn constructor(client: Client) -> Constructor {
+    Arc::new(move |load| {
+        let loaded = WebhookOptions::read(load, client.clone()).and_then(WebhookInstance::load);
+        let loaded = loaded.map(|instance| Arc::new(instance) as Arc<dyn Instance>);
+        futures::future::ready(loaded).boxed()
+    })
 }
 
 /// One instance of a plugin that is an endpoint.
@@ -174,7 +147,7 @@ impl Instance for WebhookInstance {
 
     fn call_hook(&self, call: CallHook) -> BoxFuture<'static, Result<HookResult, CallError>> {
         let (hook, endpoint) = (self.hooks.get(&call.handler).copied(), self.endpoint.clone());
-        run(self.stopped.clone(), call.cancel.clone(), async move {
+        bounded(self.stopped.clone(), call.cancel.clone(), async move {
             let hook = hook.ok_or(CallError::Gone)?;
             let body = HookBody {
                 hook: hook.as_label(),
@@ -187,10 +160,7 @@ impl Instance for WebhookInstance {
                 plugin: &endpoint.options.id,
                 call_id: &call_id(),
             };
-            match endpoint.ask(&body, true).await? {
-                Some(answer) => HookResult::read(hook, answer).map_err(|_| CallError::Invalid),
-                None => Ok(HookResult::None),
-            }
+            HookResult::answered(hook, endpoint.ask(&body, true).await?).map_err(|_| CallError::Invalid)
         })
     }
 
@@ -198,7 +168,7 @@ impl Instance for WebhookInstance {
         let tool = self.registration.tools.iter().find(|tool| tool.name == call.tool);
         let replay_safe = tool.map(|tool| tool.replay_safe);
         let endpoint = self.endpoint.clone();
-        run(self.stopped.clone(), call.cancel.clone(), async move {
+        bounded(self.stopped.clone(), call.cancel.clone(), async move {
             let replay_safe = replay_safe.ok_or(CallError::Gone)?;
             let body = ToolBody {
                 tool: &call.tool,

@@ -16,6 +16,7 @@ mod messages;
 mod old_clients;
 mod operations;
 mod pass_through;
+mod plugins;
 mod references;
 mod responses;
 mod secrets;

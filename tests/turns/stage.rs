@@ -11,6 +11,7 @@ use understudy::AppOptions;
 use understudy_messages::clock::Clock;
 use understudy_messages::events::{Decision, Event, FailoverDecided, SharedEvent, TurnEnded};
 use understudy_messages::ids::ModelRef;
+use understudy_plugins::hosts::Hosts;
 use understudy_providers::sim::{SimOptions, Simulator};
 use understudy_tests::gateway::Gateway;
 
@@ -51,6 +52,11 @@ impl Stage {
         Self::set_as(plan, &|_| "", configuration).await
     }
 
+    /// Plays `plan` with these further lines of configuration, and these hosts of plugins.
+    pub async fn set_hosting(plan: Value, configuration: &str, hosts: Hosts) -> Self {
+        Self::set_all(plan, &|_| "", configuration, hosts).await
+    }
+
     /// Plays `plan` with these further settings of every provider.
     pub async fn set_providers(plan: Value, settings: &str) -> Self {
         Self::set_as(plan, &|_| settings, "").await
@@ -62,6 +68,10 @@ impl Stage {
     }
 
     async fn set_as<'a>(plan: Value, settings: &dyn Fn(&str) -> &'a str, configuration: &str) -> Self {
+        Self::set_all(plan, settings, configuration, understudy::plugins::standard_hosts()).await
+    }
+
+    async fn set_all<'a>(plan: Value, settings: &dyn Fn(&str) -> &'a str, configuration: &str, hosts: Hosts) -> Self {
         let targets: Vec<String> = plan.as_object().expect("scripts by target").keys().cloned().collect();
         let clock = Clock::movable();
         let options = SimOptions {
@@ -80,7 +90,7 @@ impl Stage {
             clock: clock.clone(),
             arbiters: 2,
         };
-        let gateway = Gateway::start_with(&yaml, app);
+        let gateway = Gateway::start_hosting(&yaml, app, hosts);
         Self {
             events: Mutex::new(gateway.events()),
             gateway,

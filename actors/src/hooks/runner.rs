@@ -72,6 +72,20 @@ impl Hooks {
         Self::new(Arc::default(), clock, tasks, telemetry)
     }
 
+    /// These hooks for an agent that lists its plugins; they share what is bounded.
+    #[must_use]
+    pub fn only(&self, plugins: &[Name]) -> Self {
+        Self {
+            table: Arc::new(self.table.only(plugins)),
+            ..self.clone()
+        }
+    }
+
+    /// Who is called.
+    pub fn table(&self) -> &Arc<HookTable> {
+        &self.table
+    }
+
     /// Whether anything happens at `hook`: without, no event has to be made.
     pub fn fires(&self, hook: Hook) -> bool {
         self.table.fires(hook)
@@ -187,6 +201,7 @@ impl Hooks {
         context: &Arc<HookContext>,
     ) -> Result<HookResult, CallError> {
         let began = self.clock.now();
+        handler.count();
         let result = match &handler.call {
             Call::Quick(quick) => run_quick(|| quick(event, context)),
             Call::Instance(port, number) => {
@@ -263,8 +278,10 @@ impl fmt::Display for Refused {
     /// Fixed words: what a plugin's code said stays in the log.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.error {
-            Some(_) => write!(f, "Blocked: the guard {} could not judge.", self.plugin),
-            None => write!(f, "Blocked: the required guard {} is not serving.", self.plugin),
+            Some(CallError::Failed(_) | CallError::TimedOut | CallError::Invalid | CallError::Cancelled) => {
+                write!(f, "Blocked: the guard {} could not judge.", self.plugin)
+            }
+            Some(CallError::Gone) | None => write!(f, "Blocked: the required guard {} is not serving.", self.plugin),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use actix::Recipient;
@@ -48,6 +49,7 @@ pub struct Listed {
     pub conversation: bool,
     /// How it is called.
     pub call: Call,
+    calls: Arc<AtomicU64>,
     tools: Option<Vec<String>>,
     priority: i32,
 }
@@ -69,6 +71,11 @@ impl Listed {
             (Some(_), None) | (None, _) => true,
         }
     }
+
+    /// Counts a call.
+    pub(super) fn count(&self) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Everyone who is called, by hook, in the order in which they are called.
@@ -77,6 +84,8 @@ pub struct HookTable {
     handlers: [Vec<Listed>; HOOKS.len()],
     /// Guards that have to be there and are not, by hook: what they would have judged is refused.
     missing: Vec<(Name, Vec<Hook>)>,
+    /// How often handlers of a plugin were called.
+    calls: BTreeMap<Name, Arc<AtomicU64>>,
 }
 
 impl HookTable {
@@ -101,6 +110,7 @@ impl HookTable {
 
     fn add(&mut self, plugin: &LoadedPlugin) -> Vec<String> {
         let mut left_out = Vec::new();
+        let calls = self.calls.entry(plugin.id.clone()).or_default().clone();
         for registered in &plugin.registration.hooks {
             let row = registered.hook.descriptor();
             if row.shows_conversation && !plugin.access.conversation {
@@ -126,6 +136,7 @@ impl HookTable {
                 deadline: deadline.unwrap_or(row.deadline),
                 conversation: plugin.access.conversation,
                 call,
+                calls: calls.clone(),
                 tools: registered.tools.clone(),
                 priority: registered.priority,
             });
@@ -147,6 +158,23 @@ impl HookTable {
     /// Whether anything happens at `hook`.
     pub fn fires(&self, hook: Hook) -> bool {
         !self.of(hook).is_empty() || self.missing(hook).is_some()
+    }
+
+    /// How often handlers of a plugin were called.
+    pub fn calls(&self, plugin: &str) -> u64 {
+        self.calls.get(plugin).map_or(0, |calls| calls.load(Ordering::Relaxed))
+    }
+
+    /// This table with the handlers and guards of these plugins alone. Case makes no difference in ids.
+    #[must_use]
+    pub fn only(&self, plugins: &[Name]) -> Self {
+        let listed = |name: &Name| plugins.iter().any(|plugin| plugin.eq_ignore_ascii_case(name));
+        let mut table = self.clone();
+        for handlers in &mut table.handlers {
+            handlers.retain(|handler| listed(&handler.plugin));
+        }
+        table.missing.retain(|(name, _)| listed(name));
+        table
     }
 }
 
@@ -219,6 +247,27 @@ mod tests {
         let (table, _) = HookTable::new(&[one], Vec::new());
         assert_eq!(table.of(Hook::AgentEnd)[0].deadline, Duration::from_millis(7));
         assert_eq!(table.of(Hook::LlmInput)[0].deadline, Duration::from_secs(30));
+    }
+
+    #[test]
+    fn an_agents_table_has_the_plugins_that_it_lists() {
+        let hooks = [("before_tool_call", 0), ("agent_end", 0)];
+        let missing = vec![
+            (Name::from("c"), vec![Hook::BeforeAgentRun]),
+            (Name::from("d"), vec![Hook::BeforeToolCall]),
+        ];
+        let (whole, _) = HookTable::new(&[plugin("a", true, &hooks), plugin("b", true, &hooks)], missing);
+        let table = whole.only(&["B".into(), "c".into()]);
+        assert_eq!(order(&table, Hook::BeforeToolCall), ["b"]);
+        assert_eq!(table.missing(Hook::BeforeAgentRun).map(|name| &**name), Some("c"));
+        assert!(table.missing(Hook::BeforeToolCall).is_none());
+        assert!(!whole.only(&[]).fires(Hook::AgentEnd));
+        table.of(Hook::AgentEnd)[0].count();
+        assert_eq!(
+            (whole.calls("b"), whole.calls("a")),
+            (1, 0),
+            "calls are counted once for all"
+        );
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub(crate) fn settings() -> Settings {
         on_content_filter: Default::default(),
         on_malformed_frame: Default::default(),
         failover_on_status: Vec::new(),
+        workspace: None,
+        plugins: None,
     };
     Settings {
         providers: [
@@ -47,6 +49,7 @@ pub(crate) fn settings() -> Settings {
         retry: Default::default(),
         breaker: Default::default(),
         limits: Default::default(),
+        plugins: Default::default(),
     }
 }
 

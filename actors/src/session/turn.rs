@@ -155,7 +155,7 @@ impl Turn {
             effects: SideEffects::default(),
             retry: generation.roster.settings().retry,
             lease: held.lease(),
-            hooks: generation.hooks.clone(),
+            hooks: generation.hooks_of(&agent).clone(),
             agent,
             timeouts: generation.roster.settings().timeouts,
             session: self.session.clone(),

@@ -149,6 +149,15 @@ pub struct InvalidResult {
 }
 
 impl HookResult {
+    /// Reads what a handler of another language answered; whoever says nothing at all has no opinion, which `null` is not
+    /// where a verdict is due.
+    ///
+    /// # Errors
+    /// See [`HookResult::read`].
+    pub fn answered(hook: Hook, answer: Option<Value>) -> Result<Self, InvalidResult> {
+        answer.map_or(Ok(Self::None), |answer| Self::read(hook, answer))
+    }
+
     /// Reads what a handler answered; `null` is no opinion, except where a verdict is due.
     ///
     /// # Errors

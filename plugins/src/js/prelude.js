@@ -370,7 +370,8 @@
     let text;
     try {
       const answer = await work();
-      text = answer === undefined ? "null" : stringify(answer);
+      // a handler that returns nothing has no opinion; null is an answer
+      text = answer === undefined ? "" : stringify(answer);
       if (text === undefined) kind = "invalid";
     } catch (error) {
       kind = "failed";

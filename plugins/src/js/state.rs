@@ -30,7 +30,7 @@ const LARGEST_ANSWER: usize = 4 * 1024 * 1024;
 const MOST_TIMERS: usize = 10_000;
 
 /// An answer on its way to whoever called.
-pub(super) type Reply = oneshot::Sender<Result<Value, CallError>>;
+pub(super) type Reply = oneshot::Sender<Result<Option<Value>, CallError>>;
 
 /// A call that runs.
 pub(super) struct Pending {
@@ -77,7 +77,7 @@ impl State {
     }
 
     /// Answers a call that still runs.
-    pub(super) fn settle(&self, call: u64, answer: Result<Value, CallError>) {
+    pub(super) fn settle(&self, call: u64, answer: Result<Option<Value>, CallError>) {
         let pending = self.calls.borrow_mut().remove(&call);
         if let Some(pending) = pending {
             // nobody waits any longer: that is no loss
@@ -118,11 +118,12 @@ impl State {
     }
 }
 
-/// Reads what a call answered.
-pub(super) fn answer(kind: &str, text: &str) -> Result<Value, CallError> {
+/// Reads what a call answered; `None`: nothing.
+pub(super) fn answer(kind: &str, text: &str) -> Result<Option<Value>, CallError> {
     match kind {
+        "answer" if text.is_empty() => Ok(None),
         "answer" if text.len() > LARGEST_ANSWER => Err(CallError::failed("its answer is larger than 4 MiB")),
-        "answer" => serde_json::from_str(text).map_err(|_| CallError::Invalid),
+        "answer" => serde_json::from_str(text).map(Some).map_err(|_| CallError::Invalid),
         "invalid" => Err(CallError::Invalid),
         _ => Err(CallError::failed(text)),
     }

@@ -51,7 +51,7 @@ pub(crate) async fn hooks_and_tools_are_registered_as_the_plugin_says(host: Host
         panic!("{:?}", registration.warnings);
     };
     assert!(warning.starts_with("before_agent_start"), "{warning}");
-    assert_eq!(instance.failed(), None);
+    assert_eq!(instance.failure(), None);
 }
 
 pub(crate) async fn a_tool_call_is_blocked_changed_or_left_alone(host: Host) {
@@ -78,6 +78,11 @@ pub(crate) async fn every_kind_of_result_is_understood(host: Host) {
         panic!("a block");
     };
     assert_eq!((&*reason, scope, status), ("said so", BlockScope::Turn, Some(451)));
+    assert_eq!(
+        run(crate::stage::conversation("silence")).await,
+        HookResult::None,
+        "nothing said is no verdict of null"
+    );
     let conversation = conversation();
     let event = HookEvent::BeforePromptBuild {
         conversation: conversation.clone(),
@@ -135,7 +140,7 @@ pub(crate) async fn the_conversation_is_seen_only_by_whoever_may(host: Host) {
     match host {
         // code of this process has fields, not keys
         Host::Native => assert_eq!(narrow, json!({ "messages": [] })),
-        Host::Process | Host::Webhook => assert_eq!(narrow, json!({})),
+        _ => assert_eq!(narrow, json!({})),
     }
 }
 
@@ -157,22 +162,22 @@ pub(crate) async fn an_answer_that_is_none_is_a_failure(host: Host) {
     let answer = stage.judge("garbage").await;
     match host {
         Host::Native => assert!(answer.is_err(), "{answer:?}"),
-        Host::Process | Host::Webhook => assert_eq!(answer, Err(CallError::Invalid)),
+        _ => assert_eq!(answer, Err(CallError::Invalid)),
     }
     assert!(stage.judge("block").await.expect("a verdict").block);
 }
 
 pub(crate) async fn a_hang_ends_with_its_wait_and_the_next_call_works(host: Host) {
     let stage = stage!(host);
-    for _ in 0..3 {
-        assert_eq!(stage.judge_for("hang", SHORT).await, None);
-        assert!(stage.judge("block").await.expect("a verdict").block);
+    for what in ["hang", "idle", "hang"] {
+        assert_eq!(stage.judge_for(what, SHORT).await, None, "{what}");
+        assert!(stage.judge("block").await.expect("a verdict").block, "after {what}");
     }
 }
 
 pub(crate) async fn a_call_that_is_cancelled_ends_at_once(host: Host) {
     let stage = stage!(host);
-    let call = stage.gate("hang");
+    let call = stage.gate("idle");
     let cancel = call.cancel.clone();
     let called = stage.within(stage.instance.call_hook(call));
     // the plugin has surely begun with it when a later call is answered
@@ -218,18 +223,24 @@ pub(crate) async fn a_crash_harms_nobody_else_and_is_recovered_from(host: Host) 
     let crashes = async {
         for _ in 0..2 {
             stage.judge("crash").await.expect_err("it crashed");
+            if host == Host::Native {
+                // nobody knows what its code left behind: it is not asked again
+                assert!(stage.instance.failure().is_some());
+                continue;
+            }
             assert!(stage.judge_when_back("block").await.block);
+            assert_eq!(stage.instance.failure(), None);
         }
         other.judge("release").await.expect("unharmed");
     };
     let (unharmed, ()) = tokio::join!(others, crashes);
     assert!(unharmed.is_ok(), "{unharmed:?}");
-    assert_eq!(stage.instance.failed(), None);
+    assert_eq!(other.instance.failure(), None);
 }
 
 pub(crate) async fn a_stop_ends_what_is_at_work_and_is_final(host: Host) {
     let stage = stage!(host);
-    let called = stage.within(stage.instance.call_hook(stage.gate("hang")));
+    let called = stage.within(stage.instance.call_hook(stage.gate("idle")));
     let stopped = async {
         stage.judge("nothing").await.expect("a verdict");
         stage.within(stage.instance.stop()).await;

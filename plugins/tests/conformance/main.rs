@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod behaviours;
 #[cfg(test)]
+mod examples;
+#[cfg(test)]
 mod native;
 #[cfg(test)]
 mod process;
@@ -35,6 +37,8 @@ macro_rules! on_every_host {
     ($behaviours:tt) => {
         on!(on_native, crate::stage::Host::Native, $behaviours);
         on!(on_process, crate::stage::Host::Process, $behaviours);
+        #[cfg(feature = "js")]
+        on!(on_js, crate::stage::Host::Js, $behaviours);
         on!(on_webhook, crate::stage::Host::Webhook, $behaviours);
     };
 }

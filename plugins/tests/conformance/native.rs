@@ -41,6 +41,7 @@ impl Probe {
             "before_agent_run" if event["prompt"] == "stop" => {
                 json!({ "outcome": "block", "reason": "said so", "status": 451 })
             }
+            "before_agent_run" if event["prompt"] == "silence" => return Does::Nothing,
             "before_agent_run" => json!({ "outcome": "pass" }),
             "before_prompt_build" => {
                 json!({ "prependContext": format!("for {}", context["modelId"].as_str().unwrap_or_default()) })
@@ -57,7 +58,7 @@ impl Probe {
             "params" => json!({ "params": { "a": 2 } }),
             "null" => json!(null),
             "throw" => return Does::Throws,
-            "hang" => std::future::pending().await,
+            "hang" | "idle" => std::future::pending().await,
             "garbage" => json!({ "block": "perhaps" }),
             "conversation" => {
                 let mut seen = event.clone();

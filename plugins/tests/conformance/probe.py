@@ -40,7 +40,7 @@ def tool_call(call, event):
         return None
     if do == "throw":
         raise ValueError("thrown\non two lines")
-    if do == "hang":
+    if do in ("hang", "idle"):
         cancelled[call].wait()
         raise RuntimeError("cancelled")
     if do == "garbage":
@@ -67,7 +67,7 @@ def handle(line):
     if hook == "before_agent_run":
         if event["prompt"] == "stop":
             return {"outcome": "block", "reason": "said so", "status": 451}
-        return {"outcome": "pass"}
+        return NOTHING if event["prompt"] == "silence" else {"outcome": "pass"}
     if hook == "before_prompt_build":
         return {"prependContext": "for " + context["modelId"]}
     if hook == "before_model_resolve":

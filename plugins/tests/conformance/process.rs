@@ -19,10 +19,18 @@ fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/conformance")
 }
 
-pub(crate) async fn probe() -> Option<Box<dyn Instance>> {
+/// Whether there is a Python 3 here; without, what needs it is not tried, and that is said.
+pub(crate) fn has_python() -> bool {
     let python = std::process::Command::new("python3").arg("--version").output();
-    if !python.is_ok_and(|output| output.status.success()) {
-        println!("python3 is not on this machine: the process host is not tried");
+    let there = python.is_ok_and(|output| output.status.success());
+    if !there {
+        println!("python3 is not on this machine: NOT TRIED");
+    }
+    there
+}
+
+pub(crate) async fn probe() -> Option<Box<dyn Instance>> {
+    if !has_python() {
         return None;
     }
     let options = options(&["python3", "probe.py"]);
@@ -147,7 +155,7 @@ async fn a_child_that_registers_something_else_the_second_time_has_failed() {
     options.env.insert("MARKER".to_owned(), marker.display().to_string());
     let instance = ProcessInstance::load(options).await.expect("it registers");
     assert_eq!(judge(&instance).await, Err(CallError::Gone));
-    until(&Clock::real(), || instance.failed().is_some()).await;
+    until(&Clock::real(), || instance.failure().is_some()).await;
     assert_eq!(judge(&instance).await, Err(CallError::Gone));
     instance.stop().await;
     std::fs::remove_file(marker).expect("a marker");

@@ -17,6 +17,8 @@ const PATIENCE: Duration = Duration::from_secs(20);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Host {
     Native,
+    #[cfg(feature = "js")]
+    Js,
     Process,
     Webhook,
 }
@@ -32,6 +34,8 @@ impl Stage {
     pub(crate) async fn new(host: Host) -> Option<Self> {
         let instance = match host {
             Host::Native => crate::native::probe(),
+            #[cfg(feature = "js")]
+            Host::Js => js().await,
             Host::Process => crate::process::probe().await?,
             Host::Webhook => crate::webhook::probe().await,
         };
@@ -116,6 +120,14 @@ impl Stage {
         let end = self.clock.now() + PATIENCE;
         self.clock.timeout_at(end, future).await.expect("it has to come")
     }
+}
+
+#[cfg(feature = "js")]
+async fn js() -> Box<dyn Instance> {
+    use understudy_plugins::js::{JsInstance, JsOptions};
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/conformance");
+    let options = JsOptions::new("probe", folder, "probe.js");
+    Box::new(JsInstance::load(options).await.expect("it registers"))
 }
 
 fn context() -> HookContext {

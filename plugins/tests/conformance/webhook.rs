@@ -67,9 +67,13 @@ fn answer(value: &Value) -> Reply {
     Some((200, value.to_string().into_bytes()))
 }
 
-fn instance(url: &str, declared: Value, edit: impl FnOnce(&mut WebhookOptions)) -> WebhookInstance {
+pub(crate) fn install_tls() {
     // a second time it is there already
     let _installed = rustls::crypto::ring::default_provider().install_default();
+}
+
+fn instance(url: &str, declared: Value, edit: impl FnOnce(&mut WebhookOptions)) -> WebhookInstance {
+    install_tls();
     let declared: Declared = serde_json::from_value(declared).expect("a declaration");
     let client = http_client().expect("a client");
     let mut options = WebhookOptions::new("probe".into(), url.to_owned(), declared, client, Clock::real());
@@ -251,6 +255,7 @@ async fn a_service_that_is_nowhere_is_a_failure() {
 
 #[tokio::test]
 async fn an_address_that_is_none_is_refused() {
+    install_tls();
     for url in ["", "hooks", "file:///etc/passwd"] {
         let client = http_client().expect("a client");
         let options = WebhookOptions::new("p".into(), url.to_owned(), Declared::default(), client, Clock::real());

@@ -301,8 +301,12 @@ async fn odd_answers_are_read_as_json_or_not_at_all() {
 
 #[tokio::test]
 async fn a_gate_is_read_strictly() {
-    let loaded =
-        load("api.on('before_agent_run', () => ({ outcome: 'pass' })); api.on('before_agent_run', () => {});").await;
+    let loaded = load(
+        "api.on('before_agent_run', () => ({ outcome: 'pass' }));
+        api.on('before_agent_run', () => null);
+        api.on('before_agent_run', () => {});",
+    )
+    .await;
     let ask = |handler| {
         let conversation = snapshot();
         loaded
@@ -311,6 +315,7 @@ async fn a_gate_is_read_strictly() {
     };
     assert_eq!(ask(0).await, Ok(HookResult::Run(RunVerdict::Pass)));
     assert_eq!(ask(1).await, Err(CallError::Invalid));
+    assert_eq!(ask(2).await, Ok(HookResult::None), "nothing said is no verdict");
 }
 
 #[tokio::test]
