@@ -235,7 +235,7 @@ impl Instance for JsInstance {
         async move { Ok(answer.await?.unwrap_or_default()) }.boxed()
     }
 
-    fn failed(&self) -> Option<String> {
+    fn failure(&self) -> Option<String> {
         if self.shared.is_abandoned() || self.shared.is_lost(Clock::real().now()) {
             return Some("its thread could not be interrupted and was given up".to_owned());
         }

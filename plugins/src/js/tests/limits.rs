@@ -50,7 +50,7 @@ async fn code_without_end_is_interrupted_when_nobody_waits_and_later_calls_work(
         assert_eq!(loaded.ask_within(0, SHORT).await, Err(CallError::Cancelled), "{body}");
         assert_eq!(loaded.ask_number(1).await, Ok(json!("well")), "{body}");
         loaded.instance.stop().await;
-        assert_eq!(loaded.instance.failed(), None, "{body}");
+        assert_eq!(loaded.instance.failure(), None, "{body}");
     }
 }
 
@@ -190,7 +190,7 @@ async fn what_cannot_be_interrupted_closes_the_instance_and_is_counted() {
         }
     }
     assert_eq!(loaded.ask_number(1).await, Err(CallError::Gone));
-    assert!(loaded.instance.failed().is_some());
+    assert!(loaded.instance.failure().is_some());
     assert!(abandoned_threads() > before);
 }
 
