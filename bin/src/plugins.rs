@@ -29,7 +29,15 @@ const DISPOSE: Duration = Duration::from_secs(5);
 
 /// Every host that this build has, and every plugin that is compiled in.
 pub fn standard_hosts() -> Hosts {
-    Hosts::default()
+    Hosts {
+        native: Vec::new(),
+        #[cfg(feature = "js")]
+        js: Some(understudy_plugins::js::constructor()),
+        #[cfg(not(feature = "js"))]
+        js: None,
+        process: Some(understudy_plugins::process::constructor()),
+        webhook: Some(understudy_plugins::webhook::constructor()),
+    }
 }
 
 /// All plugins that were found, loaded or not.

@@ -42,6 +42,7 @@ use self::engine::{Order, Source, Work};
 use self::files::Files;
 use self::shared::{Shared, Waiter};
 use self::state::State;
+use crate::hosts::{Constructor, Load};
 use crate::{Instance, Registration};
 
 pub use self::shared::abandoned_threads;
@@ -90,6 +91,24 @@ impl JsOptions {
             load_budget: Duration::from_secs(10),
         }
     }
+}
+
+/// What makes instances of plugins in JavaScript.
+pub fn constructor() -> Constructor {
+    Arc::new(|load: Load| {
+        async move {
+            let entry = load.manifest.as_ref().and_then(|manifest| manifest.entry.clone());
+            let entry = entry.ok_or("has no entry")?.to_string_lossy().into_owned();
+            let options = JsOptions {
+                settings: load.settings,
+                roots: load.workspaces,
+                clock: load.clock,
+                ..JsOptions::new(load.id, load.folder, entry)
+            };
+            Ok(Arc::new(JsInstance::load(options).await?) as Arc<dyn Instance>)
+        }
+        .boxed()
+    })
 }
 
 /// One instance of a plugin in JavaScript. Dropping it closes it, and nobody waits for its thread.

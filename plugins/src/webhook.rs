@@ -7,7 +7,7 @@ mod options;
 mod signature;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
@@ -58,10 +58,13 @@ pub fn http_client() -> Result<Client, reqwest::Error> {
         .build()
 }
 
-/// What makes instances of plugins that are endpoints; all share `client`: see [`http_client`].
-pub fn constructor(client: Client) -> Constructor {
+/// What makes instances of plugins that are endpoints. All of one constructor share a client.
+pub fn constructor() -> Constructor {
+    let shared = OnceLock::new();
     Arc::new(move |load| {
-        let loaded = WebhookOptions::read(load, client.clone()).and_then(WebhookInstance::load);
+        let client = shared.get_or_init(|| http_client().map_err(|error| format!("TLS cannot be set up: {error}")));
+        let options = client.clone().and_then(|client| WebhookOptions::read(load, client));
+        let loaded = options.and_then(WebhookInstance::load);
         let loaded = loaded.map(|instance| Arc::new(instance) as Arc<dyn Instance>);
         futures::future::ready(loaded).boxed()
     })

@@ -20,6 +20,7 @@ use crate::process::has_python;
 use crate::stage::conversation;
 
 #[path = "../../../examples/plugins/native-rs/guard.rs"]
+#[expect(unreachable_pub, reason = "an example is written for a crate of its own")]
 mod guard;
 
 fn folder(name: &str) -> PathBuf {
@@ -117,12 +118,12 @@ async fn the_guard_that_is_compiled_in_guards() {
 #[cfg(feature = "js")]
 #[tokio::test]
 async fn the_guard_in_javascript_guards() {
-    use understudy_plugins::js::{JsInstance, JsOptions};
+    let hosts = Hosts {
+        js: Some(understudy_plugins::js::constructor()),
+        ..Hosts::default()
+    };
     let (host, load) = load("js-guard", json!({ "words": ["rm -rf"] }));
-    assert_eq!(host, HostKind::Js);
-    let mut options = JsOptions::new(load.id, load.folder, "index.js");
-    options.settings = load.settings;
-    guards(&JsInstance::load(options).await.expect("it registers")).await;
+    guards(&*hosts.load(host, load).await.expect("it registers")).await;
 }
 
 #[tokio::test]
@@ -166,7 +167,7 @@ async fn the_guard_behind_http_guards_whoever_has_its_secret() {
 
     crate::webhook::install_tls();
     let hosts = Hosts {
-        webhook: Some(webhook::constructor(webhook::http_client().expect("a client"))),
+        webhook: Some(webhook::constructor()),
         ..Hosts::default()
     };
     let (host, with) = load("webhook", json!({ "url": url, "secret": "secret" }));

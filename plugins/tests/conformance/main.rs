@@ -6,6 +6,8 @@
 #[cfg(test)]
 mod behaviours;
 #[cfg(test)]
+mod docs;
+#[cfg(test)]
 mod examples;
 #[cfg(test)]
 mod native;
