@@ -138,7 +138,7 @@ impl JsInstance {
         let (orders, ordered) = mpsc::channel(MOST_WAITING);
         let shared = Arc::new(Shared::new());
         let files = Files::new(folder, options.roots);
-        let name = format!("js-{}", options.id);
+        let name = format!("js-{}", options.id).replace('\0', "");
         let (id, clock, of) = (options.id, options.clock, shared.clone());
         let make = move || State::new(id, clock, files, of, loaded);
         let thread = start(name, shared.clone(), make, source, ordered)?;
@@ -255,8 +255,11 @@ impl Instance for JsInstance {
     }
 
     fn failure(&self) -> Option<String> {
-        let lost = self.shared.is_abandoned() || self.shared.is_lost(Clock::real().now());
-        lost.then(|| "its thread could not be interrupted and was given up".to_owned())
+        if self.shared.is_abandoned() || self.shared.is_lost(Clock::real().now()) {
+            return Some("its thread could not be interrupted and was given up".to_owned());
+        }
+        let lost = self.shared.ended.is_cancelled() && !self.shared.closed.is_cancelled();
+        lost.then(|| "its thread has ended".to_owned())
     }
 
     fn stop(&self) -> BoxFuture<'static, ()> {

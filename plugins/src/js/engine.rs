@@ -102,7 +102,8 @@ pub(super) async fn run(state: Rc<State>, source: Source, mut orders: mpsc::Rece
 impl Engine {
     fn new(state: Rc<State>, source: &Source) -> rquickjs::Result<Self> {
         let runtime = Runtime::new()?;
-        runtime.set_memory_limit(source.memory_limit);
+        // none at all would mean no limit
+        runtime.set_memory_limit(source.memory_limit.max(1));
         runtime.set_max_stack_size(STACK);
         let of = state.clone();
         runtime.set_interrupt_handler(Some(Box::new(move || of.must_end())));
@@ -256,7 +257,7 @@ impl Engine {
                         .say(Level::ERROR, &format!("what followed an await failed: {words}"));
                 }
             }
-            if state.watch.interrupted.take() {
+            if state.watch.interrupted.take() && !state.shared.closed.is_cancelled() {
                 state
                     .log
                     .say(Level::ERROR, "code that ran for too long was interrupted");

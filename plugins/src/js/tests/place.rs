@@ -222,6 +222,10 @@ async fn the_surroundings_hold_nothing_of_this_machine() {
         ("await new Promise((done) => process.nextTick(done, 'tick'))", "tick"),
         ("api.resolvePath('x') === api.rootDir + '/x'", "true"),
         ("typeof api.runtime", "undefined"),
+        (
+            "(() => { try { Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1e6); } catch (e) { return e.name; } })()",
+            "TypeError",
+        ),
     ] {
         assert_eq!(tell("", code, |_, _| {}).await, told, "{code}");
     }
