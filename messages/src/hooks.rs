@@ -9,6 +9,7 @@ mod event;
 mod result;
 mod scene;
 mod snapshot;
+pub mod wire;
 
 use std::time::Duration;
 
