@@ -207,6 +207,22 @@ pub struct Performance {
     pub text: Option<String>,
 }
 
+impl Performance {
+    /// Of a turn in which no model was asked.
+    pub const fn nothing(outcome: TurnOutcome, failure: Option<TurnFailure>) -> Self {
+        Self {
+            outcome,
+            attempts: Vec::new(),
+            served_by: None,
+            usage: None,
+            upstream: Duration::ZERO,
+            failure,
+            tried: Vec::new(),
+            text: None,
+        }
+    }
+}
+
 fn as_millis<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }

@@ -85,8 +85,8 @@ impl Words<'_> {
         };
         let span = &conversation.value.span;
         if conversation.value.kind == Kind::String {
-            edits.insert(span.start, format!("[{},{{\"role\":\"user\",\"content\":", all.join(",")));
-            return edits.insert(span.end, "}]".to_owned());
+            let before = format!("[{},{{\"role\":\"user\",\"content\":", all.join(","));
+            return edits.wrap(span, before, "}]");
         }
         let own = request.said.get(..leading).and_then(|own| Some((own.first()?, own.last()?)));
         match own {

@@ -24,14 +24,12 @@ pub(super) fn edit(request: &Request<'_>, segments: &Segments<'_>, edits: &mut E
     match (newest, conversation) {
         (Some(content), _) => around(content, before, after, kind, edits),
         // an input that is one text is made a list where system text goes in, else here
-        (None, Some(text)) if text.kind == Kind::String => match wraps_input(segments) {
-            true => around(text, before, after, kind, edits),
-            false => {
-                edits.insert(text.span.start, "[{\"role\":\"user\",\"content\":".to_owned());
-                around(text, before, after, kind, edits);
-                edits.insert(text.span.end, "}]".to_owned());
+        (None, Some(text)) if text.kind == Kind::String => {
+            around(text, before, after, kind, edits);
+            if !wraps_input(segments) {
+                edits.wrap(&text.span, "[{\"role\":\"user\",\"content\":".to_owned(), "}]");
             }
-        },
+        }
         (None, Some(list)) if list.kind == Kind::Array && !request.said.is_empty() => {
             let parts: Vec<String> = before.into_iter().chain(after).collect();
             let message = format!("{{\"role\":\"user\",\"content\":[{}]}}", parts.join(","));
