@@ -103,7 +103,13 @@ const GROUPS: [(&str, &[&str]); 9] = [
     ("group:memory", &["memory_search", "memory_get"]),
     (
         "group:sessions",
-        &["sessions_list", "sessions_history", "sessions_send", "sessions_spawn", "session_status"],
+        &[
+            "sessions_list",
+            "sessions_history",
+            "sessions_send",
+            "sessions_spawn",
+            "session_status",
+        ],
     ),
     ("group:ui", &["browser", "canvas"]),
     ("group:automation", &["cron", "gateway"]),
@@ -141,10 +147,7 @@ pub fn run(answers: Vec<Answer<RunVerdict>>) -> Option<RunBlock> {
     answers.into_iter().find_map(|(plugin, verdict)| match verdict {
         RunVerdict::Pass => None,
         RunVerdict::Block {
-            message,
-            scope,
-            status,
-            ..
+            message, scope, status, ..
         } => Some(RunBlock {
             plugin,
             message,

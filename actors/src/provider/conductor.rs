@@ -180,7 +180,9 @@ impl Conductor {
         };
         self.turn.client.begin_attempt();
         let prepared = self.kept_alive(self.turn.session.prepare.send(ask)).await;
-        let prompt = prepared.map_err(|_| NoPrompt::SessionLost)?.map_err(NoPrompt::Blocked)?;
+        let prompt = prepared
+            .map_err(|_| NoPrompt::SessionLost)?
+            .map_err(NoPrompt::Blocked)?;
         self.here.prompt = Some(prompt.clone());
         Ok(prompt)
     }

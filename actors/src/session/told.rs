@@ -7,7 +7,9 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use understudy_messages::conversation::{Conversation, MediaKind, MediaSource, Message, Part, Speaker, Tool, ToolResult};
+use understudy_messages::conversation::{
+    Conversation, MediaKind, MediaSource, Message, Part, Speaker, Tool, ToolResult,
+};
 use understudy_messages::hooks::Parsed;
 use understudy_messages::request::Endpoint;
 use understudy_messages::turn::TurnRequest;
@@ -67,7 +69,10 @@ fn conversation(conversation: Conversation) -> Parsed {
         add(message, &mut messages);
     }
     Parsed {
-        prompt: prompt.map(Arc::from).find(|text: &Arc<str>| !text.is_empty()).unwrap_or_default(),
+        prompt: prompt
+            .map(Arc::from)
+            .find(|text: &Arc<str>| !text.is_empty())
+            .unwrap_or_default(),
         system_prompt: (!system.is_empty()).then(|| system.join("\n\n").into()),
         messages: messages.into(),
         tools: Some(conversation.tools.iter().map(tool).collect()),
@@ -175,7 +180,10 @@ mod tests {
             { "role": "user", "content": [{ "type": "text", "text": "second" },
                 { "type": "image_url", "image_url": { "url": "data:image/png;base64,AAAA" } }] },
         ]));
-        assert_eq!((&*parsed.prompt, parsed.system_prompt.as_deref()), ("second", Some("be kind")));
+        assert_eq!(
+            (&*parsed.prompt, parsed.system_prompt.as_deref()),
+            ("second", Some("be kind"))
+        );
         assert_eq!(
             Value::from(parsed.messages.to_vec()),
             json!([

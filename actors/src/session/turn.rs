@@ -142,7 +142,9 @@ impl Turn {
     /// Who speaks, and who may answer.
     async fn stage(&self, held: &Held) -> Result<(Arc<TurnContext>, Cast), CastError> {
         let (generation, request) = (held.generation(), &self.run.request);
-        let agent = generation.roster.agent(request.agent.as_deref(), &request.facts.model)?;
+        let agent = generation
+            .roster
+            .agent(request.agent.as_deref(), &request.facts.model)?;
         let scene = Scene::new(request.clone(), agent.clone(), told::request);
         let deadline = self.deadline(generation.roster.settings().timeouts.turn);
         let cast = self.cast(held, &generation.hooks, &scene, deadline).await?;

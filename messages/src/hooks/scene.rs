@@ -74,7 +74,10 @@ impl Scene {
         match &self.request.session {
             SessionKey::Ephemeral => self.request.id.to_string(),
             SessionKey::Keyed { owner: None, key } => Name::to_string(key),
-            SessionKey::Keyed { owner: Some(owner), key } => format!("{owner}:{key}"),
+            SessionKey::Keyed {
+                owner: Some(owner),
+                key,
+            } => format!("{owner}:{key}"),
         }
     }
 }

@@ -45,7 +45,11 @@ impl Edits {
             (span.start, before, Side::Opens),
             (span.end, after.to_owned(), Side::Closes),
         ] {
-            self.0.push(Change { span: at..at, text, side });
+            self.0.push(Change {
+                span: at..at,
+                text,
+                side,
+            });
         }
     }
 

@@ -9,8 +9,7 @@ use super::{Segments, given};
 use crate::json::Kind;
 
 pub(super) fn edit(request: &Request<'_>, segments: &Segments<'_>, edits: &mut Edits) {
-    let [before, instead, after] =
-        [segments.before_system, segments.system_prompt, segments.after_system].map(given);
+    let [before, instead, after] = [segments.before_system, segments.system_prompt, segments.after_system].map(given);
     if before.or(instead).or(after).is_none() {
         return;
     }
@@ -88,7 +87,10 @@ impl Words<'_> {
             let before = format!("[{},{{\"role\":\"user\",\"content\":", all.join(","));
             return edits.wrap(span, before, "}]");
         }
-        let own = request.said.get(..leading).and_then(|own| Some((own.first()?, own.last()?)));
+        let own = request
+            .said
+            .get(..leading)
+            .and_then(|own| Some((own.first()?, own.last()?)));
         match own {
             None => edits.add_to(span, request.said.is_empty(), &all, false),
             Some((first, last)) if instead.is_some() => {
@@ -109,7 +111,10 @@ impl Words<'_> {
 /// A Responses request that goes on from a conversation of the provider's and adds nothing to it.
 fn absent(request: &Request<'_>, messages: &[String], edits: &mut Edits) {
     let list = format!("[{}]", messages.join(","));
-    let null = request.members.iter().find(|member| member.name == request.conversation());
+    let null = request
+        .members
+        .iter()
+        .find(|member| member.name == request.conversation());
     match null {
         Some(null) => edits.replace(null.value.span.clone(), list),
         None => {

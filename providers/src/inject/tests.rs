@@ -34,7 +34,10 @@ fn text(message: &Message) -> String {
 fn said(endpoint: Endpoint, body: &str) -> Vec<(bool, String)> {
     let Conversation { messages, .. } = wire::read(endpoint, body.as_bytes()).expect("readable");
     let system = |speaker| matches!(speaker, Speaker::System | Speaker::Developer);
-    messages.iter().map(|message| (system(message.speaker), text(message))).collect()
+    messages
+        .iter()
+        .map(|message| (system(message.speaker), text(message)))
+        .collect()
 }
 
 /// What is left of `after` when what was put in is taken out: `before` must be a subsequence of it.
@@ -127,7 +130,10 @@ fn a_responses_input_gets_items_and_instructions_keep_their_bytes() {
         r#"{"model":"m","previous_response_id":"resp_1","input":[]}"#,
     ] {
         let after = injected(Endpoint::Responses, absent, &ALL);
-        assert!(after.contains("BEFORE \\\"S\\\"") && after.contains("AFTER S"), "{after}");
+        assert!(
+            after.contains("BEFORE \\\"S\\\"") && after.contains("AFTER S"),
+            "{after}"
+        );
     }
 }
 
@@ -143,7 +149,10 @@ fn a_system_prompt_takes_the_place_of_the_clients_own() {
             Endpoint::Chat,
             r#"{"model":"m","messages":[{"role":"system","content":"one"},{"role":"system","content":"two"},{"role":"user","content":"hi"}]}"#,
         ),
-        (Endpoint::Chat, r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#),
+        (
+            Endpoint::Chat,
+            r#"{"model":"m","messages":[{"role":"user","content":"hi"}]}"#,
+        ),
         (
             Endpoint::Messages,
             r#"{"model":"m","max_tokens":9,"system":"one","messages":[{"role":"user","content":"hi"}]}"#,
@@ -152,7 +161,10 @@ fn a_system_prompt_takes_the_place_of_the_clients_own() {
             Endpoint::Responses,
             r#"{"model":"m","instructions":"one","input":[{"role":"developer","content":"two"},{"role":"user","content":"hi"}]}"#,
         ),
-        (Endpoint::Responses, r#"{"instructions":"one","input":"hi","model":"m"}"#),
+        (
+            Endpoint::Responses,
+            r#"{"instructions":"one","input":"hi","model":"m"}"#,
+        ),
     ] {
         let after = said(endpoint, &injected(endpoint, body, &segments));
         let (system, rest): (Vec<_>, Vec<_>) = after.into_iter().partition(|(system, _)| *system);
@@ -225,7 +237,10 @@ fn requests() -> impl Strategy<Value = (Endpoint, String)> {
         false => value.to_string(),
     };
     let chat = (turns("text", true), any::<bool>()).prop_map(move |(messages, pretty)| {
-        (Endpoint::Chat, write(json!({ "model": "m", "messages": messages }), pretty))
+        (
+            Endpoint::Chat,
+            write(json!({ "model": "m", "messages": messages }), pretty),
+        )
     });
     let anthropic = (turns("text", false), prop::option::of(content("text")), any::<bool>());
     let anthropic = anthropic.prop_map(move |(messages, system, pretty)| {

@@ -7,13 +7,11 @@ use crate::json::JsonError;
 /// What says how tools are to be called, and means nothing without any.
 const ABOUT_TOOLS: [&str; 3] = ["tool_choice", "parallel_tool_calls", "function_call"];
 
-pub(super) fn edit(
-    request: &Request<'_>,
-    stays: &dyn Fn(&str) -> bool,
-    edits: &mut Edits,
-) -> Result<(), JsonError> {
+pub(super) fn edit(request: &Request<'_>, stays: &dyn Fn(&str) -> bool, edits: &mut Edits) -> Result<(), JsonError> {
     let (mut offered, mut left) = (false, Vec::new());
-    let lists = ["tools", "functions"].into_iter().filter_map(|name| request.member(name));
+    let lists = ["tools", "functions"]
+        .into_iter()
+        .filter_map(|name| request.member(name));
     let mut gone = Vec::new();
     for list in lists {
         let (mut kept, mut removed) = (Vec::new(), Vec::new());

@@ -59,7 +59,9 @@ impl Turn {
         if let Some(model) = model {
             match roster.cast(&model, fallbacks) {
                 Ok(cast) => return Ok(cast),
-                Err(_) => tracing::warn!(%plugin, turn = %self.run.request.id, "a plugin chose a model that nobody knows"),
+                Err(_) => {
+                    tracing::warn!(%plugin, turn = %self.run.request.id, "a plugin chose a model that nobody knows")
+                }
             }
         }
         roster.cast(&facts.model, fallbacks)
