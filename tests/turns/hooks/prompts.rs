@@ -1,11 +1,11 @@
 //! What plugins put into the prompt of whoever is about to answer.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use futures::FutureExt;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use understudy_messages::hooks::{Hook, HookResult, PromptContribution};
 use understudy_plugins::registration::HookOptions;
 
@@ -86,19 +86,10 @@ async fn only_tools_that_every_plugin_allows_are_offered_case_3() {
     assert_eq!(offered(lists).await, json!(["read", "web_search"]));
 }
 
-/// Set when whatever owns it is dropped.
-struct Dropped(Arc<AtomicBool>);
-
-impl Drop for Dropped {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
-
 #[actix::test]
-async fn a_handler_that_is_too_slow_is_ended_before_the_next_one_starts_case_4() {
-    let ended = Arc::new(AtomicBool::new(false));
-    let (flag, seen) = (ended.clone(), ended.clone());
+async fn a_handler_that_is_too_slow_is_cancelled_before_the_next_one_starts_case_4() {
+    let token = Arc::new(OnceLock::new());
+    let (given, seen) = (token.clone(), token.clone());
     let options = HookOptions {
         priority: 5,
         deadline: Some(Duration::from_millis(5)),
@@ -108,27 +99,31 @@ async fn a_handler_that_is_too_slow_is_ended_before_the_next_one_starts_case_4()
         "slow",
         Hook::BeforePromptBuild,
         options,
-        Arc::new(move |_, _, _| {
-            let dropped = Dropped(flag.clone());
+        Arc::new(move |_, _, cancel: CancellationToken| {
+            let _first = given.set(cancel.clone());
             async move {
-                let _dropped = dropped;
-                std::future::pending::<Result<HookResult, String>>().await
+                cancel.cancelled().await;
+                read(Hook::BeforePromptBuild, &json!({ "prependContext": "too late" }))
             }
             .boxed()
         }),
     );
     let quick = Plugin::new("quick").on(Hook::BeforePromptBuild, 0, move |_, _| {
-        assert!(seen.load(Ordering::Acquire), "the slow one still runs");
+        assert!(seen.get().is_some_and(CancellationToken::is_cancelled), "the slow one still works");
         read(Hook::BeforePromptBuild, &json!({ "prependContext": "mine" }))
     });
     let house = House::open_guarded(TWO, &[slow, quick.loaded()], |asked| {
         let told = body(&asked.attempt.prompt.body);
-        assert_eq!(told["messages"][0]["content"][0]["text"], "mine");
+        let parts = &told["messages"][0]["content"];
+        assert_eq!(
+            parts,
+            &json!([{ "type": "text", "text": "mine" }, { "type": "text", "text": "hi" }])
+        );
         Play::answer()
     })
     .await;
     assert_eq!(house.ask().await, Ok("a/x".to_owned()));
-    assert!(ended.load(Ordering::Acquire));
+    assert!(token.get().is_some());
 }
 
 #[actix::test]

@@ -92,7 +92,7 @@ async fn a_blocked_turn_is_told_in_every_format_and_is_neither_failure_nor_failo
     );
     assert_eq!(heard.all().len(), 6, "nothing else was fired");
     stage
-        .counts("understudy_turns_total", &[("result", "blocked")], 6)
+        .counts("understudy_turns_total", &[("outcome", "blocked")], 6)
         .await;
     stage.calls_are(&lead(), 0);
 }
