@@ -4,7 +4,6 @@
 //! refuses, everything else goes on without it. A failure is one log line with nothing in it that a provider or client said.
 
 use std::fmt;
-use std::pin::Pin;
 use std::sync::Arc;
 
 use tokio::sync::Semaphore;
@@ -14,7 +13,7 @@ use understudy_messages::hooks::{
     BlockScope, Hook, HookContext, HookEvent, HookResult, PromptContribution, RunBlock, RunVerdict, ToolFate,
 };
 use understudy_messages::ids::Name;
-use understudy_messages::plugin::{CallError, CallHook, TurnHooks};
+use understudy_messages::plugin::{Answering, CallError, CallHook, TurnHooks};
 
 use super::merge::{self, Answer};
 use super::table::{Call, HookTable, Listed};
@@ -235,11 +234,7 @@ impl TurnHooks for Hooks {
         Self::fire(self, event, context);
     }
 
-    fn judge<'a>(
-        &'a self,
-        event: HookEvent,
-        context: Arc<HookContext>,
-    ) -> Pin<Box<dyn Future<Output = ToolFate> + 'a>> {
+    fn judge<'a>(&'a self, event: HookEvent, context: Arc<HookContext>) -> Answering<'a, ToolFate> {
         Box::pin(async move {
             let params = match &event {
                 HookEvent::BeforeToolCall { params, .. } => params.clone(),
@@ -264,7 +259,7 @@ impl TurnHooks for Hooks {
         &'a self,
         event: HookEvent,
         context: Arc<HookContext>,
-    ) -> Pin<Box<dyn Future<Output = Vec<Answer<PromptContribution>>> + 'a>> {
+    ) -> Answering<'a, Vec<Answer<PromptContribution>>> {
         Box::pin(async move {
             let take = |result| match result {
                 HookResult::Prompt(contribution) => Some(contribution),
@@ -274,11 +269,7 @@ impl TurnHooks for Hooks {
         })
     }
 
-    fn permit<'a>(
-        &'a self,
-        event: HookEvent,
-        context: Arc<HookContext>,
-    ) -> Pin<Box<dyn Future<Output = Result<(), RunBlock>> + 'a>> {
+    fn permit<'a>(&'a self, event: HookEvent, context: Arc<HookContext>) -> Answering<'a, Result<(), RunBlock>> {
         Box::pin(async move {
             let take = |result| match result {
                 HookResult::Run(verdict) => Some(verdict),

@@ -109,7 +109,10 @@ async fn a_handler_that_is_too_slow_is_cancelled_before_the_next_one_starts_case
         }),
     );
     let quick = Plugin::new("quick").on(Hook::BeforePromptBuild, 0, move |_, _| {
-        assert!(seen.get().is_some_and(CancellationToken::is_cancelled), "the slow one still works");
+        assert!(
+            seen.get().is_some_and(CancellationToken::is_cancelled),
+            "the slow one still works"
+        );
         read(Hook::BeforePromptBuild, &json!({ "prependContext": "mine" }))
     });
     let house = House::open_guarded(TWO, &[slow, quick.loaded()], |asked| {
