@@ -21,6 +21,7 @@ use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
 use understudy_actors::telemetry::Telemetry;
 use understudy_messages::clock::Clock;
+use understudy_messages::hooks::HookEvent;
 use understudy_messages::ports::{RegistryPort, Slot};
 use understudy_messages::registry::CloseAdmission;
 use understudy_plugins::hosts::Hosts;
@@ -135,6 +136,7 @@ impl App {
             registry,
         };
         app.wait_until_serving().await?;
+        app.tell_start();
         Ok(app)
     }
 
@@ -158,12 +160,42 @@ impl App {
         self.shared.published.load().map_or(0, |serving| serving.leases())
     }
 
+    /// Tells plugins that the gateway serves.
+    fn tell_start(&self) {
+        if let Some(serving) = self.shared.published.load() {
+            let port = self.api().port();
+            serving.hooks.fire(HookEvent::GatewayStart { port }, Arc::default());
+        }
+    }
+
+    /// Tells plugins that the gateway is about to stop, and waits for them: each has its deadline.
+    async fn tell_stop(&self) {
+        if let Some(serving) = self.shared.published.load() {
+            let event = HookEvent::GatewayStop { reason: "shutdown" };
+            serving.hooks.observe(event, Arc::default()).await;
+        }
+    }
+
     /// Closes admission, waits up to `budget` for the turns in flight, ends those that are left, then stops.
     pub async fn stop(self, budget: Duration) {
         tracing::info!(?budget, turns = self.turns_in_flight(), "shutting down");
         if let Some(registry) = self.shared.registry.get() {
             let _registry_gone = registry.close.send(CloseAdmission).await;
         }
+        tokio::join!(self.drain(budget), self.tell_stop());
+        let clock = &self.shared.clock;
+        let ended = self.last_turn_ended();
+        let _lost = clock.timeout_at(clock.now() + ENDING_GRACE, ended).await;
+        self.api.1.stop(true).await;
+        self.admin.1.stop(true).await;
+        let stopped = self.shared.supervision.tasks.stop();
+        let _stuck_tasks_die_with_us = clock.timeout_at(clock.now() + ENDING_GRACE, stopped).await;
+        self.shared.plugins.stop(clock).await;
+        self.registry.stop();
+    }
+
+    /// Waits up to `budget` for the turns in flight, then ends those that are left.
+    async fn drain(&self, budget: Duration) {
         let clock = &self.shared.clock;
         if let Some(serving) = self.shared.published.load() {
             let drained = clock.timeout_at(clock.now() + budget, serving.empty()).await;
@@ -173,14 +205,6 @@ impl App {
                 let _ended_or_lost = clock.timeout_at(clock.now() + ENDING_GRACE, serving.empty()).await;
             }
         }
-        let ended = self.last_turn_ended();
-        let _lost = clock.timeout_at(clock.now() + ENDING_GRACE, ended).await;
-        self.api.1.stop(true).await;
-        self.admin.1.stop(true).await;
-        let stopped = self.shared.supervision.tasks.stop();
-        let _stuck_tasks_die_with_us = clock.timeout_at(clock.now() + ENDING_GRACE, stopped).await;
-        self.shared.plugins.stop(clock).await;
-        self.registry.stop();
     }
 
     /// Waits for every turn, also those that hold no lease: they wait for their session, perhaps on the arbiter of a

@@ -8,7 +8,8 @@ use actix::Message;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::hooks::{Hook, HookContext, HookEvent, HookResult, ToolFate};
+use crate::hooks::{Hook, HookContext, HookEvent, HookResult, PromptContribution, RunBlock, ToolFate};
+use crate::ids::Name;
 
 /// Call one handler of an instance.
 #[derive(Clone, Debug, Message)]
@@ -83,6 +84,9 @@ impl CallError {
     }
 }
 
+/// An answer of plugins on its way; it stays on its thread.
+pub type Answering<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
+
 /// What may be done with the hooks of a turn's own generation by whoever works on the turn.
 pub trait TurnHooks: Send + Sync + fmt::Debug {
     /// Whether anything happens at `hook`: without, no event has to be made.
@@ -92,8 +96,20 @@ pub trait TurnHooks: Send + Sync + fmt::Debug {
     fn fire(&self, event: HookEvent, context: Arc<HookContext>);
 
     /// Judges a call of a tool by [`Hook::BeforeToolCall`]. Whatever goes wrong, the call is blocked.
-    fn judge<'a>(&'a self, event: HookEvent, context: Arc<HookContext>)
-    -> Pin<Box<dyn Future<Output = ToolFate> + 'a>>;
+    fn judge<'a>(&'a self, event: HookEvent, context: Arc<HookContext>) -> Answering<'a, ToolFate>;
+
+    /// Asks for what plugins add to a prompt, by [`Hook::AgentTurnPrepare`] or [`Hook::BeforePromptBuild`]; in their order.
+    fn contributions<'a>(
+        &'a self,
+        event: HookEvent,
+        context: Arc<HookContext>,
+    ) -> Answering<'a, Vec<(Name, PromptContribution)>>;
+
+    /// Asks whether a model may be asked, by [`Hook::BeforeAgentRun`].
+    ///
+    /// # Errors
+    /// The block. Whatever goes wrong, the run is blocked.
+    fn permit<'a>(&'a self, event: HookEvent, context: Arc<HookContext>) -> Answering<'a, Result<(), RunBlock>>;
 }
 
 /// Hooks of a turn that nobody listens to.
@@ -107,7 +123,19 @@ impl TurnHooks for NoHooks {
 
     fn fire(&self, _: HookEvent, _: Arc<HookContext>) {}
 
-    fn judge<'a>(&'a self, _: HookEvent, _: Arc<HookContext>) -> Pin<Box<dyn Future<Output = ToolFate> + 'a>> {
+    fn judge<'a>(&'a self, _: HookEvent, _: Arc<HookContext>) -> Answering<'a, ToolFate> {
         Box::pin(std::future::ready(ToolFate::Allowed { params: None }))
+    }
+
+    fn contributions<'a>(
+        &'a self,
+        _: HookEvent,
+        _: Arc<HookContext>,
+    ) -> Answering<'a, Vec<(Name, PromptContribution)>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn permit<'a>(&'a self, _: HookEvent, _: Arc<HookContext>) -> Answering<'a, Result<(), RunBlock>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 }

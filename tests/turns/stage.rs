@@ -8,12 +8,15 @@ use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, broadcast};
 use understudy::AppOptions;
+use understudy_actors::hooks::LoadedPlugin;
 use understudy_messages::clock::Clock;
 use understudy_messages::events::{Decision, Event, FailoverDecided, SharedEvent, TurnEnded};
 use understudy_messages::ids::ModelRef;
 use understudy_plugins::hosts::Hosts;
 use understudy_providers::sim::{SimOptions, Simulator};
 use understudy_tests::gateway::Gateway;
+
+use crate::given;
 
 /// What the second answers.
 pub const SECOND_SAYS: &str = "knows the lines";
@@ -65,6 +68,12 @@ impl Stage {
     /// Plays `plan` with the further settings that each target's provider has.
     pub async fn set_each(plan: Value, settings: &dyn Fn(&str) -> &'static str) -> Self {
         Self::set_as(plan, settings, "").await
+    }
+
+    /// Plays `plan` with these plugins at work.
+    pub async fn set_guarded(plan: Value, configuration: &str, plugins: Vec<LoadedPlugin>) -> Self {
+        let granted = given::access(&plugins);
+        Self::set_all(plan, &|_| "", &format!("{configuration}{granted}"), given::hosts(plugins)).await
     }
 
     async fn set_as<'a>(plan: Value, settings: &dyn Fn(&str) -> &'a str, configuration: &str) -> Self {
