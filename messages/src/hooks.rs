@@ -6,6 +6,7 @@
 
 mod context;
 mod event;
+mod marker;
 mod result;
 mod snapshot;
 
@@ -13,6 +14,7 @@ use std::time::Duration;
 
 pub use self::context::HookContext;
 pub use self::event::{HookEvent, ModelFailoverEvent, ModelFailureTerminalEvent, TriedModel};
+pub use self::marker::TurnMarks;
 pub use self::result::{
     BlockScope, HookResult, InvalidResult, ModelChoice, PromptContribution, ReplyClaim, RunVerdict, ToolFate,
     ToolVerdict,

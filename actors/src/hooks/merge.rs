@@ -23,7 +23,7 @@ pub fn model(answers: Vec<Answer<ModelChoice>>) -> Option<Answer<ModelChoice>> {
     answers.into_iter().find(|(_, choice)| chooses(choice))
 }
 
-/// All contributions: the first system prompt, the texts one after the other, the tools that all allow.
+/// All contributions: the first system prompt, the texts one after the other, the tools that all allow, all marks.
 pub fn prompt(answers: Vec<Answer<PromptContribution>>) -> PromptContribution {
     let mut merged = PromptContribution::default();
     for (_, answer) in answers {
@@ -34,6 +34,7 @@ pub fn prompt(answers: Vec<Answer<PromptContribution>>) -> PromptContribution {
         join(&mut merged.append_system_context, answer.append_system_context);
         join(&mut merged.prepend_context, answer.prepend_context);
         join(&mut merged.append_context, answer.append_context);
+        merged.marks.join(answer.marks);
         merged.tools_allow = match (merged.tools_allow.take(), answer.tools_allow) {
             (Some(all), Some(own)) => Some(intersect(&all, &own)),
             (all, own) => all.or(own),
