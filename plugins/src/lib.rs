@@ -7,7 +7,9 @@
 //! |---|---|
 //! | [`registration`] | what a plugin registers |
 //! | [`native`] | plugins that are compiled in |
+//! | [`canon`] | the built-in plugin of that name |
 
+pub mod canon;
 pub mod native;
 pub mod registration;
 
