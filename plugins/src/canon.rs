@@ -9,10 +9,12 @@
 //! | Module | Says |
 //! |---|---|
 //! | [`decide`] | when the canon is due |
+//! | [`observer`] | who is told what it does |
 
 pub mod decide;
 mod file;
 mod library;
+pub mod observer;
 mod recent;
 mod sessions;
 mod settings;
@@ -28,6 +30,7 @@ use understudy_messages::ids::{ModelRef, Name};
 
 use self::decide::{Cause, Mark, Step};
 use self::library::Library;
+use self::observer::{CanonObserver, Evaluation};
 use self::sessions::{EPHEMERAL, Plan, Request, Sessions};
 use self::settings::Settings;
 use self::text::Canon;
@@ -36,43 +39,6 @@ use crate::registration::HookOptions;
 
 /// The plugin's id.
 pub const ID: &str = "canon";
-
-/// What came of one decision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Evaluation {
-    /// The canon was read and added.
-    Injected,
-    /// What had been read was added again.
-    Repeated,
-    /// Nothing was due.
-    Skipped,
-    /// It was due, and the workspace has none.
-    Empty,
-    /// The agent has no workspace.
-    NoWorkspace,
-}
-
-impl Evaluation {
-    /// A label for metrics.
-    pub const fn as_label(self) -> &'static str {
-        match self {
-            Self::Injected => "injected",
-            Self::Repeated => "repeated",
-            Self::Skipped => "skipped",
-            Self::Empty => "empty",
-            Self::NoWorkspace => "no_workspace",
-        }
-    }
-}
-
-/// Who is told what the canon does.
-pub trait CanonObserver: Send + Sync {
-    /// A prompt was about to be built, and this came of it.
-    fn evaluated(&self, result: Evaluation);
-
-    /// So many bytes were added to a prompt.
-    fn injected(&self, cause: Cause, bytes: usize);
-}
 
 /// What the plugin needs of the gateway.
 #[derive(Clone)]

@@ -1,7 +1,7 @@
 //! What the built-in canon did.
 
 use understudy_plugins::canon::decide::Cause;
-use understudy_plugins::canon::{CanonObserver, Evaluation};
+use understudy_plugins::canon::observer::{CanonObserver, Evaluation};
 
 use super::{CANON_BYTES, CANON_EVALUATIONS, CANON_INJECTIONS, Telemetry};
 
