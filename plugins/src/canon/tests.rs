@@ -250,15 +250,18 @@ async fn a_restart_is_a_reason_and_new_settings_are_none() {
 }
 
 #[tokio::test]
-async fn every_turn_of_an_ephemeral_session_is_a_new_session() {
+async fn every_turn_of_an_ephemeral_session_is_a_new_session_and_leaves_no_mark() {
     let folder = Folder::with("canon");
     for mode in ["sticky", "selective"] {
         let house = House::mode(mode);
         for run in 1..4 {
             let session = session(&format!("run {run}"), &folder);
-            assert_eq!(house.turn(&session, run, &["a"]).await, [some("canon")]);
+            let told = house.turn(&session, run, &["a", "b"]).await;
+            assert_eq!(told, [some("canon"), some("canon")]);
+            let prompt = house.prompt(&asks(&session, run, "a")).await;
+            assert!(prompt.marks.is_empty(), "nobody would ever look at it");
         }
-        assert_eq!(house.reasons(), ["new_session"; 3]);
+        assert_eq!(house.reasons(), ["new_session"; 9]);
     }
 }
 
