@@ -8,17 +8,20 @@ mod context;
 mod event;
 mod marker;
 mod result;
+mod scene;
 mod snapshot;
+pub mod wire;
 
 use std::time::Duration;
 
 pub use self::context::HookContext;
-pub use self::event::{HookEvent, ModelFailoverEvent, ModelFailureTerminalEvent, TriedModel};
+pub use self::event::{HookEvent, ModelFailoverEvent, ModelFailureTerminalEvent, RunIds, TriedModel};
 pub use self::marker::TurnMarks;
 pub use self::result::{
-    BlockScope, HookResult, InvalidResult, ModelChoice, PromptContribution, ReplyClaim, RunVerdict, ToolFate,
+    BlockScope, HookResult, InvalidResult, ModelChoice, PromptContribution, ReplyClaim, RunBlock, RunVerdict, ToolFate,
     ToolVerdict,
 };
+pub use self::scene::{Reader, Scene};
 pub use self::snapshot::{Parsed, Snapshot};
 
 /// A hook that plugins can register for.

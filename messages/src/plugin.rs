@@ -8,7 +8,8 @@ use actix::Message;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::hooks::{Hook, HookContext, HookEvent, HookResult, ToolFate};
+use crate::hooks::{Hook, HookContext, HookEvent, HookResult, PromptContribution, RunBlock, ToolFate};
+use crate::ids::Name;
 
 /// Call one handler of an instance.
 #[derive(Clone, Debug, Message)]
@@ -94,6 +95,23 @@ pub trait TurnHooks: Send + Sync + fmt::Debug {
     /// Judges a call of a tool by [`Hook::BeforeToolCall`]. Whatever goes wrong, the call is blocked.
     fn judge<'a>(&'a self, event: HookEvent, context: Arc<HookContext>)
     -> Pin<Box<dyn Future<Output = ToolFate> + 'a>>;
+
+    /// Asks for what plugins add to a prompt, by [`Hook::AgentTurnPrepare`] or [`Hook::BeforePromptBuild`]; in their order.
+    fn contributions<'a>(
+        &'a self,
+        event: HookEvent,
+        context: Arc<HookContext>,
+    ) -> Pin<Box<dyn Future<Output = Vec<(Name, PromptContribution)>> + 'a>>;
+
+    /// Asks whether a model may be asked, by [`Hook::BeforeAgentRun`].
+    ///
+    /// # Errors
+    /// The block. Whatever goes wrong, the run is blocked.
+    fn permit<'a>(
+        &'a self,
+        event: HookEvent,
+        context: Arc<HookContext>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), RunBlock>> + 'a>>;
 }
 
 /// Hooks of a turn that nobody listens to.
@@ -109,5 +127,21 @@ impl TurnHooks for NoHooks {
 
     fn judge<'a>(&'a self, _: HookEvent, _: Arc<HookContext>) -> Pin<Box<dyn Future<Output = ToolFate> + 'a>> {
         Box::pin(std::future::ready(ToolFate::Allowed { params: None }))
+    }
+
+    fn contributions<'a>(
+        &'a self,
+        _: HookEvent,
+        _: Arc<HookContext>,
+    ) -> Pin<Box<dyn Future<Output = Vec<(Name, PromptContribution)>> + 'a>> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn permit<'a>(
+        &'a self,
+        _: HookEvent,
+        _: Arc<HookContext>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), RunBlock>> + 'a>> {
+        Box::pin(std::future::ready(Ok(())))
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 use understudy_messages::hooks::{
-    BlockScope, ModelChoice, PromptContribution, ReplyClaim, RunVerdict, ToolFate, ToolVerdict,
+    ModelChoice, PromptContribution, ReplyClaim, RunBlock, RunVerdict, ToolFate, ToolVerdict, TurnMarks,
 };
 use understudy_messages::ids::Name;
 
@@ -23,9 +23,53 @@ pub fn model(answers: Vec<Answer<ModelChoice>>) -> Option<Answer<ModelChoice>> {
     answers.into_iter().find(|(_, choice)| chooses(choice))
 }
 
-/// All contributions: the first system prompt, the texts one after the other, the tools that all allow, all marks.
-pub fn prompt(answers: Vec<Answer<PromptContribution>>) -> PromptContribution {
-    let mut merged = PromptContribution::default();
+/// What all plugins together add to a prompt.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PromptAdditions {
+    /// In place of the system prompt: the first one.
+    pub system_prompt: Option<String>,
+    /// Before the system prompt: one after the other.
+    pub prepend_system_context: Option<String>,
+    /// After it.
+    pub append_system_context: Option<String>,
+    /// Before the newest text of the user.
+    pub prepend_context: Option<String>,
+    /// After it.
+    pub append_context: Option<String>,
+    /// The tools that may be called: each list has to allow one.
+    pub tools_allow: Vec<Vec<String>>,
+    /// What is noted down when an attempt that carried all this has answered.
+    pub marks: TurnMarks,
+}
+
+impl PromptAdditions {
+    /// Whether nothing changes.
+    pub fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// Whether a tool may be called.
+    pub fn allows(&self, tool: &str) -> bool {
+        let covers = |list: &Vec<String>| list.iter().any(|pattern| allows(pattern, tool));
+        self.tools_allow.iter().all(covers)
+    }
+
+    /// How many bytes are added.
+    pub fn len(&self) -> usize {
+        let texts = [
+            &self.system_prompt,
+            &self.prepend_system_context,
+            &self.append_system_context,
+            &self.prepend_context,
+            &self.append_context,
+        ];
+        texts.into_iter().flatten().map(String::len).sum()
+    }
+}
+
+/// All contributions: the first system prompt, the texts one after the other, the tools that all allow.
+pub fn prompt(answers: Vec<Answer<PromptContribution>>) -> PromptAdditions {
+    let mut merged = PromptAdditions::default();
     for (_, answer) in answers {
         if merged.system_prompt.is_none() {
             merged.system_prompt = answer.system_prompt.filter(|text| !text.trim().is_empty());
@@ -35,10 +79,7 @@ pub fn prompt(answers: Vec<Answer<PromptContribution>>) -> PromptContribution {
         join(&mut merged.prepend_context, answer.prepend_context);
         join(&mut merged.append_context, answer.append_context);
         merged.marks.join(answer.marks);
-        merged.tools_allow = match (merged.tools_allow.take(), answer.tools_allow) {
-            (Some(all), Some(own)) => Some(intersect(&all, &own)),
-            (all, own) => all.or(own),
-        };
+        merged.tools_allow.extend(answer.tools_allow);
     }
     merged
 }
@@ -57,33 +98,51 @@ fn join(all: &mut Option<String>, own: Option<String>) {
     }
 }
 
-/// Tools that both lists allow; a name may end in `*`. The narrower of two that meet is kept.
-fn intersect(one: &[String], other: &[String]) -> Vec<String> {
-    let mut both = Vec::new();
-    for (narrow, wide) in one
-        .iter()
-        .flat_map(|one| other.iter().map(move |other| (one, other)))
-        .flat_map(|(one, other)| [(one, other), (other, one)])
-    {
-        if allows(wide, narrow) && !both.contains(narrow) {
-            both.push(narrow.clone());
-        }
-    }
-    both
-}
+/// Tools that go by one name together.
+const GROUPS: [(&str, &[&str]); 9] = [
+    ("group:fs", &["read", "write", "edit", "apply_patch"]),
+    ("group:runtime", &["exec", "bash", "process"]),
+    ("group:web", &["web_search", "web_fetch"]),
+    ("group:memory", &["memory_search", "memory_get"]),
+    (
+        "group:sessions",
+        &[
+            "sessions_list",
+            "sessions_history",
+            "sessions_send",
+            "sessions_spawn",
+            "session_status",
+        ],
+    ),
+    ("group:ui", &["browser", "canvas"]),
+    ("group:automation", &["cron", "gateway"]),
+    ("group:messaging", &["message"]),
+    ("group:nodes", &["nodes"]),
+];
 
-/// Whether a name, or a pattern with `*` in it, covers another.
-pub fn allows(pattern: &str, name: &str) -> bool {
-    let Some((before, after)) = pattern.split_once('*') else {
-        return pattern == name;
-    };
-    let Some(rest) = name.strip_prefix(before) else {
+/// Whether a name, a group's name or a pattern with `*` in it covers a tool. Linear in the pattern for each `*`.
+pub fn allows(pattern: &str, tool: &str) -> bool {
+    if let Some((_, members)) = GROUPS.iter().find(|(group, _)| *group == pattern) {
+        return members.contains(&tool);
+    }
+    let mut parts = pattern.split('*');
+    let Some(mut rest) = parts.next().and_then(|first| tool.strip_prefix(first)) else {
         return false;
     };
-    if after.is_empty() {
-        return true;
+    let mut parts = parts.peekable();
+    if parts.peek().is_none() {
+        return rest.is_empty();
     }
-    rest.char_indices().any(|(at, _)| allows(after, &rest[at..]))
+    while let Some(part) = parts.next() {
+        if parts.peek().is_none() {
+            return rest.ends_with(part);
+        }
+        let Some((_, behind)) = rest.split_once(part) else {
+            return false;
+        };
+        rest = behind;
+    }
+    true
 }
 
 /// The first block, if there is one.
@@ -91,34 +150,14 @@ pub fn run(answers: Vec<Answer<RunVerdict>>) -> Option<RunBlock> {
     answers.into_iter().find_map(|(plugin, verdict)| match verdict {
         RunVerdict::Pass => None,
         RunVerdict::Block {
-            reason,
-            message,
-            scope,
-            status,
-            ..
+            message, scope, status, ..
         } => Some(RunBlock {
             plugin,
-            reason,
             message,
             scope,
             status,
         }),
     })
-}
-
-/// A block of a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunBlock {
-    /// Who blocked.
-    pub plugin: Name,
-    /// Why; never leaves the gateway.
-    pub reason: String,
-    /// What the client is told.
-    pub message: Option<String>,
-    /// How far it reaches.
-    pub scope: BlockScope,
-    /// The status that the plugin gave.
-    pub status: Option<u16>,
 }
 
 /// The first claim, if there is one.

@@ -10,7 +10,9 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
-use understudy_messages::hooks::{Hook, HookContext, HookEvent, HookResult, ToolFate};
+use understudy_messages::hooks::{
+    BlockScope, Hook, HookContext, HookEvent, HookResult, PromptContribution, RunBlock, RunVerdict, ToolFate,
+};
 use understudy_messages::ids::Name;
 use understudy_messages::plugin::{CallError, CallHook, TurnHooks};
 
@@ -256,6 +258,60 @@ impl TurnHooks for Hooks {
                 },
             }
         })
+    }
+
+    fn contributions<'a>(
+        &'a self,
+        event: HookEvent,
+        context: Arc<HookContext>,
+    ) -> Pin<Box<dyn Future<Output = Vec<Answer<PromptContribution>>> + 'a>> {
+        Box::pin(async move {
+            let take = |result| match result {
+                HookResult::Prompt(contribution) => Some(contribution),
+                _ => None,
+            };
+            self.modify(event, &context, take, |_| false).await
+        })
+    }
+
+    fn permit<'a>(
+        &'a self,
+        event: HookEvent,
+        context: Arc<HookContext>,
+    ) -> Pin<Box<dyn Future<Output = Result<(), RunBlock>> + 'a>> {
+        Box::pin(async move {
+            let take = |result| match result {
+                HookResult::Run(verdict) => Some(verdict),
+                HookResult::None => None,
+                HookResult::Model(_) | HookResult::Prompt(_) | HookResult::Reply(_) | HookResult::Tool(_) => {
+                    Some(RunVerdict::Block {
+                        reason: "invalid decision".to_owned(),
+                        message: None,
+                        category: None,
+                        scope: BlockScope::Turn,
+                        status: None,
+                    })
+                }
+            };
+            let blocks = |verdict: &RunVerdict| matches!(verdict, RunVerdict::Block { .. });
+            let block = match self.gate(event, &context, take, blocks).await {
+                Ok(answers) => merge::run(answers),
+                Err(refused) => Some(refused.into()),
+            };
+            block.map_or(Ok(()), Err)
+        })
+    }
+}
+
+impl From<Refused> for RunBlock {
+    /// A guard that is not there may be back soon: 503.
+    fn from(refused: Refused) -> Self {
+        Self {
+            message: Some(refused.to_string()),
+            scope: BlockScope::Turn,
+            status: refused.error.is_none().then_some(503),
+            plugin: refused.plugin,
+        }
     }
 }
 

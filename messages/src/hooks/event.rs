@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Hook, Snapshot};
+use super::{Hook, HookContext, Snapshot};
 use crate::answer::Usage;
 use crate::failure::Reason;
 use crate::ids::Name;
@@ -123,10 +123,42 @@ pub enum HookEvent {
     },
 }
 
+/// Which turn an event is about. What is not known is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunIds {
+    /// The turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// The agent that speaks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<Name>,
+    /// The session, by the gateway's name for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// The session, by the client's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_key: Option<Name>,
+}
+
+impl From<&HookContext> for RunIds {
+    fn from(context: &HookContext) -> Self {
+        Self {
+            run_id: context.run_id.clone(),
+            agent_id: context.agent_id.clone(),
+            session_id: context.session_id.clone(),
+            session_key: context.session_key.clone(),
+        }
+    }
+}
+
 /// The payload of [`Hook::ModelFailover`] (contract §4.1).
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelFailoverEvent {
+    /// The turn.
+    #[serde(flatten)]
+    pub run: RunIds,
     /// The provider of whoever is asked next; the current one where nobody else is.
     pub provider: Name,
     /// The model of whoever is asked next.
@@ -162,6 +194,9 @@ pub struct ModelFailoverEvent {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ModelFailureTerminalEvent {
+    /// The turn.
+    #[serde(flatten)]
+    pub run: RunIds,
     /// What the client was told.
     pub final_message: String,
     /// `all_models_failed` or `run_failed_before_reply`.

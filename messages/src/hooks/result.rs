@@ -78,6 +78,19 @@ pub enum RunVerdict {
     },
 }
 
+/// A run that may not go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunBlock {
+    /// Who blocked.
+    pub plugin: Name,
+    /// What the client is told; `None`: no more than that it was blocked.
+    pub message: Option<String>,
+    /// How far it reaches.
+    pub scope: BlockScope,
+    /// The status that the plugin gave.
+    pub status: Option<u16>,
+}
+
 /// How far a block reaches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -1,4 +1,5 @@
 use serde_json::json;
+use understudy_messages::hooks::BlockScope;
 
 use super::*;
 
@@ -42,33 +43,39 @@ fn the_first_system_prompt_stands_and_contexts_follow_each_other_case_1() {
 
 #[test]
 fn no_tools_from_one_plugin_are_no_tools_case_2() {
-    assert_eq!(
-        prompt(from(vec![tools(&[]), tools(&["read"])])).tools_allow,
-        Some(vec![])
-    );
-    assert_eq!(
-        prompt(from(vec![tools(&["read"]), tools(&[])])).tools_allow,
-        Some(vec![])
-    );
+    for lists in [[&[][..], &["read"]], [&["read"], &[]]] {
+        let merged = prompt(from(lists.map(tools).into()));
+        assert!(!merged.allows("read") && !merged.is_empty(), "{lists:?}");
+    }
 }
 
 #[test]
-fn tools_are_those_that_all_patterns_allow_case_3() {
-    let allowed = prompt(from(vec![
-        tools(&["read", "write", "web_*"]),
+fn tools_are_those_that_all_patterns_and_groups_allow_case_3() {
+    let merged = prompt(from(vec![
+        tools(&["group:fs", "web_*"]),
         tools(&["read", "*_search"]),
-    ]))
-    .tools_allow
-    .expect("an opinion");
-    let offered = ["read", "web_search", "web_fetch", "memory_search"];
-    let both = |name: &&&str| {
-        [&["read", "write", "web_*"][..], &["read", "*_search"]]
-            .iter()
-            .all(|list| list.iter().any(|pattern| allows(pattern, name)))
-    };
-    let expected: Vec<&&str> = offered.iter().filter(both).collect();
-    assert_eq!(expected, [&"read", &"web_search"]);
-    assert!(allowed.contains(&"read".to_owned()));
+        PromptContribution::default(),
+    ]));
+    let mut offered = vec!["read", "web_search", "web_fetch", "memory_search"];
+    offered.retain(|name| merged.allows(name));
+    assert_eq!(offered, ["read", "web_search"]);
+}
+
+#[test]
+fn a_pattern_covers_what_its_parts_meet_in_order() {
+    for (pattern, name, covers) in [
+        ("*", "read", true),
+        ("*", "", true),
+        ("re*d", "read", true),
+        ("r*a*d", "read", true),
+        ("r*d*a", "read", false),
+        ("read*read", "read", false),
+        ("read", "reads", false),
+        ("", "read", false),
+        ("group:none", "read", false),
+    ] {
+        assert_eq!(allows(pattern, name), covers, "{pattern} {name}");
+    }
 }
 
 #[test]
@@ -161,13 +168,13 @@ fn after_an_approval_is_asked_for_arguments_stay_and_a_block_still_counts_case_1
 #[test]
 fn the_first_block_of_a_run_names_who_blocked() {
     let block = |reason: &str| RunVerdict::Block {
-        reason: reason.to_owned(),
-        message: None,
+        reason: "why".to_owned(),
+        message: text(reason),
         category: None,
         scope: BlockScope::Turn,
         status: None,
     };
     let blocked = run(from(vec![RunVerdict::Pass, block("x"), block("y")])).expect("blocked");
-    assert_eq!((&*blocked.plugin, &*blocked.reason), ("b", "x"));
+    assert_eq!((&*blocked.plugin, blocked.message.as_deref()), ("b", Some("x")));
     assert!(run(from(vec![RunVerdict::Pass])).is_none());
 }
