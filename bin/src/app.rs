@@ -15,13 +15,14 @@ use actix_web::{HttpServer, web};
 use anyhow::Context;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
-use understudy_actors::hooks::Hooks;
+use understudy_actors::hooks::{HookTable, Hooks, LoadedPlugin};
 use understudy_actors::provider::ledger::Ledgers;
 use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
 use understudy_actors::telemetry::Telemetry;
 use understudy_messages::clock::Clock;
+use understudy_messages::hooks::HookEvent;
 use understudy_messages::ports::{RegistryPort, Slot};
 use understudy_messages::registry::CloseAdmission;
 
@@ -104,6 +105,18 @@ impl App {
     /// # Errors
     /// A listener that cannot be bound, with its address; nothing is left running.
     pub async fn start(config: ServerConfig, options: AppOptions) -> anyhow::Result<Self> {
+        Self::start_with(config, options, &[]).await
+    }
+
+    /// As [`App::start`], with these plugins at work.
+    ///
+    /// # Errors
+    /// As there.
+    pub async fn start_with(
+        config: ServerConfig,
+        options: AppOptions,
+        plugins: &[LoadedPlugin],
+    ) -> anyhow::Result<Self> {
         let (api, api_addr) = listen(config.api, "listen.api")?;
         let (admin, admin_addr) = listen(config.admin, "listen.admin")?;
         let telemetry = Telemetry::new()?;
@@ -112,7 +125,7 @@ impl App {
             clock: options.clock.clone(),
             telemetry,
         };
-        let (shared, registry) = start_registry(config, &options, supervision).await?;
+        let (shared, registry) = start_registry(config, &options, supervision, plugins).await?;
         start_upkeep(&shared);
         let api_server = serve_api(shared.clone(), api, options.arbiters)?;
         let admin_server = serve_admin(shared.clone(), admin)?;
@@ -123,6 +136,7 @@ impl App {
             registry,
         };
         app.wait_until_serving().await?;
+        app.tell_start();
         Ok(app)
     }
 
@@ -146,12 +160,41 @@ impl App {
         self.shared.published.load().map_or(0, |serving| serving.leases())
     }
 
+    /// Tells plugins that the gateway serves.
+    fn tell_start(&self) {
+        if let Some(serving) = self.shared.published.load() {
+            let port = self.api().port();
+            serving.hooks.fire(HookEvent::GatewayStart { port }, Arc::default());
+        }
+    }
+
+    /// Tells plugins that the gateway is about to stop, and waits for them: each has its deadline.
+    async fn tell_stop(&self) {
+        if let Some(serving) = self.shared.published.load() {
+            let event = HookEvent::GatewayStop { reason: "shutdown" };
+            serving.hooks.observe(event, Arc::default()).await;
+        }
+    }
+
     /// Closes admission, waits up to `budget` for the turns in flight, ends those that are left, then stops.
     pub async fn stop(self, budget: Duration) {
         tracing::info!(?budget, turns = self.turns_in_flight(), "shutting down");
         if let Some(registry) = self.shared.registry.get() {
             let _registry_gone = registry.close.send(CloseAdmission).await;
         }
+        tokio::join!(self.drain(budget), self.tell_stop());
+        let clock = &self.shared.clock;
+        let ended = self.last_turn_ended();
+        let _lost = clock.timeout_at(clock.now() + ENDING_GRACE, ended).await;
+        self.api.1.stop(true).await;
+        self.admin.1.stop(true).await;
+        let stopped = self.shared.supervision.tasks.stop();
+        let _stuck_tasks_die_with_us = clock.timeout_at(clock.now() + ENDING_GRACE, stopped).await;
+        self.registry.stop();
+    }
+
+    /// Waits up to `budget` for the turns in flight, then ends those that are left.
+    async fn drain(&self, budget: Duration) {
         let clock = &self.shared.clock;
         if let Some(serving) = self.shared.published.load() {
             let drained = clock.timeout_at(clock.now() + budget, serving.empty()).await;
@@ -161,13 +204,6 @@ impl App {
                 let _ended_or_lost = clock.timeout_at(clock.now() + ENDING_GRACE, serving.empty()).await;
             }
         }
-        let ended = self.last_turn_ended();
-        let _lost = clock.timeout_at(clock.now() + ENDING_GRACE, ended).await;
-        self.api.1.stop(true).await;
-        self.admin.1.stop(true).await;
-        let stopped = self.shared.supervision.tasks.stop();
-        let _stuck_tasks_die_with_us = clock.timeout_at(clock.now() + ENDING_GRACE, stopped).await;
-        self.registry.stop();
     }
 
     /// Waits for every turn, also those that hold no lease: they wait for their session, perhaps on the arbiter of a
@@ -204,12 +240,18 @@ async fn start_registry(
     config: ServerConfig,
     options: &AppOptions,
     supervision: Supervision,
+    plugins: &[LoadedPlugin],
 ) -> anyhow::Result<(Arc<Shared>, Arbiter)> {
     let (published, tap) = (Arc::new(Published::default()), EventTap::default());
     let (registry, admit) = (Arc::new(Slot::default()), Arc::new(Slot::default()));
+    let (table, left_out) = HookTable::new(plugins, Vec::new());
+    for (plugin, why) in left_out {
+        tracing::warn!(%plugin, why, "a handler was left out");
+    }
     let context = RegistryContext {
         settings: Arc::new(config.settings.clone()),
-        hooks: Arc::new(Hooks::nobody(
+        hooks: Arc::new(Hooks::new(
+            Arc::new(table),
             options.clock.clone(),
             supervision.tasks.clone(),
             supervision.telemetry.clone(),

@@ -12,6 +12,7 @@ mod engine;
 mod exhaustion;
 mod failover;
 mod headers;
+mod hooks;
 mod messages;
 mod old_clients;
 mod operations;

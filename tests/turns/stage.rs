@@ -8,6 +8,7 @@ use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, broadcast};
 use understudy::AppOptions;
+use understudy_actors::hooks::LoadedPlugin;
 use understudy_messages::clock::Clock;
 use understudy_messages::events::{Decision, Event, FailoverDecided, SharedEvent, TurnEnded};
 use understudy_messages::ids::ModelRef;
@@ -61,7 +62,21 @@ impl Stage {
         Self::set_as(plan, settings, "").await
     }
 
+    /// Plays `plan` with these plugins at work.
+    pub async fn set_guarded(plan: Value, configuration: &str, plugins: Vec<LoadedPlugin>) -> Self {
+        Self::set_all(plan, &|_| "", configuration, plugins).await
+    }
+
     async fn set_as<'a>(plan: Value, settings: &dyn Fn(&str) -> &'a str, configuration: &str) -> Self {
+        Self::set_all(plan, settings, configuration, Vec::new()).await
+    }
+
+    async fn set_all<'a>(
+        plan: Value,
+        settings: &dyn Fn(&str) -> &'a str,
+        configuration: &str,
+        plugins: Vec<LoadedPlugin>,
+    ) -> Self {
         let targets: Vec<String> = plan.as_object().expect("scripts by target").keys().cloned().collect();
         let clock = Clock::movable();
         let options = SimOptions {
@@ -80,7 +95,7 @@ impl Stage {
             clock: clock.clone(),
             arbiters: 2,
         };
-        let gateway = Gateway::start_with(&yaml, app);
+        let gateway = Gateway::start_guarded(&yaml, app, plugins);
         Self {
             events: Mutex::new(gateway.events()),
             gateway,
