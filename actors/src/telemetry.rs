@@ -4,6 +4,7 @@
 //! generation is published, and cached in structs; only rare events look a series up by its labels.
 
 mod candidates;
+mod canon;
 mod health;
 mod hooks;
 mod http;
@@ -120,6 +121,9 @@ table! {
     HOOK_DROPPED = "understudy_hook_events_dropped_total", Kind::Counter, "Hook events that nobody waits for and that came while too many were at work";
     PLUGIN_INSTANCES = "understudy_plugin_instances", Kind::Gauge, "Instances of a plugin by state";
     PLUGIN_INFO = "understudy_plugin_info", Kind::Gauge, "1; the labels tell which plugins are loaded";
+    CANON_EVALUATIONS = "understudy_canon_evaluations_total", Kind::Counter, "Prompts that the canon was asked about, by what came of it";
+    CANON_INJECTIONS = "understudy_canon_injections_total", Kind::Counter, "Prompts that the canon was added to, by why; repeat is one that an earlier reason had read";
+    CANON_BYTES = "understudy_canon_injected_bytes_total", Kind::Counter, "Bytes that the canon added to prompts, by why";
     RESTARTS = "understudy_actor_restarts_total", Kind::Counter, "Actors that died and were started again";
     EVENTS_DROPPED = "understudy_event_stream_dropped_total", Kind::Counter, "Events that a slow reader of the event tap missed";
     GENERATION = "understudy_registry_generation", Kind::Gauge, "The number of the serving generation";

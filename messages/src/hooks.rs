@@ -6,6 +6,7 @@
 
 mod context;
 mod event;
+mod marker;
 mod result;
 mod scene;
 mod snapshot;
@@ -15,6 +16,7 @@ use std::time::Duration;
 
 pub use self::context::HookContext;
 pub use self::event::{HookEvent, ModelFailoverEvent, ModelFailureTerminalEvent, RunIds, TriedModel};
+pub use self::marker::TurnMarks;
 pub use self::result::{
     BlockScope, HookResult, InvalidResult, ModelChoice, PromptContribution, ReplyClaim, RunBlock, RunVerdict, ToolFate,
     ToolVerdict,

@@ -10,7 +10,7 @@ use crate::answer::Usage;
 use crate::cancel::TurnCancel;
 use crate::client::ClientChannel;
 use crate::clock::Instant;
-use crate::hooks::{RunBlock, Scene, Snapshot};
+use crate::hooks::{RunBlock, Scene, Snapshot, TurnMarks};
 use crate::ids::ShardIndex;
 use crate::request::RequestFacts;
 use crate::turn::{Candidate, TurnContext, TurnRequest};
@@ -77,12 +77,21 @@ pub struct Edited {
     pub facts: RequestFacts,
     /// The conversation in it.
     pub conversation: Arc<Snapshot>,
+    /// What plugins note down when it has been answered.
+    pub marks: TurnMarks,
 }
 
 impl Prompt {
     /// What one scan of the body found, where `request` is what the client asked.
     pub fn facts<'a>(&'a self, request: &'a TurnRequest) -> &'a RequestFacts {
         self.edited.as_ref().map_or(&request.facts, |edited| &edited.facts)
+    }
+
+    /// A model has answered it: what plugins marked counts.
+    pub fn was_answered(&self) {
+        if let Some(edited) = &self.edited {
+            edited.marks.commit();
+        }
     }
 
     /// The conversation as the model is told it, where `scene` is the turn's.

@@ -12,11 +12,13 @@
 //! | [`registration`] | what a plugin registers |
 //! | [`declared`] | what a plugin that is not of this process says it registers |
 //! | [`native`] | plugins that are compiled in |
+//! | [`canon`] | the built-in plugin of that name |
 //! | `js` | plugins in JavaScript, where the feature `js` is on |
 //! | [`process`] | plugins that are child processes |
 //! | [`webhook`] | plugins that are HTTP endpoints |
 
 mod bounded;
+pub mod canon;
 pub mod declared;
 pub mod discovery;
 pub mod enablement;

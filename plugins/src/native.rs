@@ -75,6 +75,11 @@ impl NativeApi {
         self.registration.on(hook, options, Handler::Instance(number));
     }
 
+    /// Says that something was passed over, and why.
+    pub fn warn(&mut self, warning: String) {
+        self.registration.warnings.push(warning);
+    }
+
     /// Registers a tool.
     pub fn tool(&mut self, tool: ToolRegistration, handler: ToolHandler) {
         self.registration.tools.push(tool);

@@ -1,5 +1,6 @@
 //! Turns with plugins at work: what they are told, what they change, what they refuse.
 
+mod canon;
 mod chain;
 mod observed;
 mod prompts;

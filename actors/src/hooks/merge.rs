@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 use understudy_messages::hooks::{
-    ModelChoice, PromptContribution, ReplyClaim, RunBlock, RunVerdict, ToolFate, ToolVerdict,
+    ModelChoice, PromptContribution, ReplyClaim, RunBlock, RunVerdict, ToolFate, ToolVerdict, TurnMarks,
 };
 use understudy_messages::ids::Name;
 
@@ -38,6 +38,8 @@ pub struct PromptAdditions {
     pub append_context: Option<String>,
     /// The tools that may be called: each list has to allow one.
     pub tools_allow: Vec<Vec<String>>,
+    /// What is noted down when an attempt that carried all this has answered.
+    pub marks: TurnMarks,
 }
 
 impl PromptAdditions {
@@ -76,6 +78,7 @@ pub fn prompt(answers: Vec<Answer<PromptContribution>>) -> PromptAdditions {
         join(&mut merged.append_system_context, answer.append_system_context);
         join(&mut merged.prepend_context, answer.prepend_context);
         join(&mut merged.append_context, answer.append_context);
+        merged.marks.join(answer.marks);
         merged.tools_allow.extend(answer.tools_allow);
     }
     merged

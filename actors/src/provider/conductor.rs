@@ -120,7 +120,10 @@ impl Conductor {
             self.book(&candidate.model, sent, &result);
             self.continued(&candidate.model, continuation.as_deref());
             let (failure, delivered) = match result {
-                Ok(answered) => return self.answered(candidate.model.clone(), sent, answered).await,
+                Ok(answered) => {
+                    self.here.prompt.iter().for_each(Prompt::was_answered);
+                    return self.answered(candidate.model.clone(), sent, answered).await;
+                }
                 Err(AttemptError::Cancelled) => return self.cancelled().await,
                 Err(AttemptError::Failed { failure, delivered, .. }) => (failure, delivered),
             };

@@ -66,7 +66,7 @@ async fn ask_hooks(ask: &PreparePrompt) -> Result<Prompt, RunBlock> {
             answers.extend(turn.hooks.contributions(event, context.clone()).await);
         }
     }
-    let prompt = with(turn, &merge::prompt(answers));
+    let prompt = with(turn, merge::prompt(answers));
     if turn.hooks.fires(Hook::BeforeAgentRun) {
         let conversation = prompt.conversation(&turn.scene).clone();
         let event = HookEvent::BeforeAgentRun { conversation };
@@ -76,7 +76,7 @@ async fn ask_hooks(ask: &PreparePrompt) -> Result<Prompt, RunBlock> {
 }
 
 /// The body with the additions in it. What cannot be added is left out, and said so.
-fn with(turn: &TurnContext, additions: &PromptAdditions) -> Prompt {
+fn with(turn: &TurnContext, additions: PromptAdditions) -> Prompt {
     if additions.is_empty() {
         return plain(turn);
     }
@@ -105,7 +105,11 @@ fn with(turn: &TurnContext, additions: &PromptAdditions) -> Prompt {
             let conversation = Snapshot::new(move || told::body(endpoint, &read));
             Prompt {
                 body,
-                edited: Some(Arc::new(Edited { facts, conversation })),
+                edited: Some(Arc::new(Edited {
+                    facts,
+                    conversation,
+                    marks: additions.marks,
+                })),
                 continuation: None,
             }
         }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use super::Hook;
+use super::{Hook, TurnMarks};
 use crate::ids::Name;
 
 /// What one handler answered.
@@ -53,6 +53,9 @@ pub struct PromptContribution {
     /// The only tools that may be called; anything but a list of names counts as none.
     #[serde(deserialize_with = "tools")]
     pub tools_allow: Option<Vec<String>>,
+    /// What the plugin notes down when an attempt that carried this has answered.
+    #[serde(skip)]
+    pub marks: TurnMarks,
 }
 
 /// Whether the model may be asked.

@@ -27,7 +27,7 @@ fn the_first_system_prompt_stands_and_contexts_follow_each_other_case_1() {
         append_system_context: text(word),
         prepend_context: text(word),
         append_context: text(word),
-        tools_allow: None,
+        ..PromptContribution::default()
     };
     let merged = prompt(from(vec![all("A"), all("B")]));
     assert_eq!(merged.system_prompt.as_deref(), Some("A"));
