@@ -3,6 +3,7 @@
 //! ```text
 //! App (bin)
 //! ├── RegistryActor            one per process: the serving generation and its gate
+//! ├── PluginInstanceActor      one per loaded plugin, on an arbiter of its own
 //! └── per session arbiter
 //!     ├── SessionShardActor    directory of its sessions, wakes and forgets them
 //!     │   └── SessionActor     one per session with work: turn queue

@@ -186,5 +186,6 @@ fn is_open(_: &Metadata) -> bool {
     false
 }
 
-#[cfg(all(test, unix))]
+#[cfg(unix)]
+#[cfg(test)]
 mod tests;
