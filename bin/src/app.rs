@@ -124,7 +124,8 @@ impl App {
             clock: options.clock.clone(),
             telemetry,
         };
-        let plugins = plugins::load(&config.settings, hosts, &supervision).await;
+        let hosts = plugins::with_built_ins(hosts, &supervision);
+        let plugins = plugins::load(&config.settings, &hosts, &supervision).await;
         let (shared, registry) = start_registry(config, &options, supervision, plugins).await?;
         start_upkeep(&shared);
         let api_server = serve_api(shared.clone(), api, options.arbiters)?;

@@ -15,9 +15,11 @@ use actix::Arbiter;
 use serde::Serialize;
 use understudy_actors::hooks::{Access, Hooks, LoadedPlugin};
 use understudy_actors::plugin::{InstanceState, Served};
+use understudy_actors::supervision::Supervision;
 use understudy_actors::telemetry::Telemetry;
 use understudy_messages::clock::Clock;
 use understudy_messages::ids::Name;
+use understudy_plugins::canon::{self, CanonOptions};
 use understudy_plugins::enablement::{Cause, Origin};
 use understudy_plugins::hosts::Hosts;
 use understudy_plugins::manifest::{HostKind, Manifest};
@@ -27,7 +29,7 @@ pub(crate) use load::load;
 /// How long one instance may take to let go of what it holds.
 const DISPOSE: Duration = Duration::from_secs(5);
 
-/// Every host that this build has, and every plugin that is compiled in.
+/// Every host that this build has.
 pub fn standard_hosts() -> Hosts {
     Hosts {
         native: Vec::new(),
@@ -38,6 +40,18 @@ pub fn standard_hosts() -> Hosts {
         process: Some(understudy_plugins::process::constructor()),
         webhook: Some(understudy_plugins::webhook::constructor()),
     }
+}
+
+/// `hosts`, and the plugins that every app has compiled in. One that `hosts` has under the same id stands in its place.
+pub(crate) fn with_built_ins(hosts: &Hosts, supervision: &Supervision) -> Hosts {
+    let mut hosts = hosts.clone();
+    if !hosts.native.iter().any(|plugin| plugin.id() == canon::ID) {
+        hosts.native.push(Arc::new(canon::plugin(CanonOptions {
+            clock: supervision.clock.clone(),
+            observer: supervision.telemetry.clone(),
+        })));
+    }
+    hosts
 }
 
 /// All plugins that were found, loaded or not.

@@ -87,6 +87,9 @@ impl CallError {
 /// An answer of plugins on its way; it stays on its thread.
 pub type Answering<'a, T> = Pin<Box<dyn Future<Output = T> + 'a>>;
 
+/// What plugins add to a prompt, each under its name.
+pub type Contributions = Vec<(Name, PromptContribution)>;
+
 /// What may be done with the hooks of a turn's own generation by whoever works on the turn.
 pub trait TurnHooks: Send + Sync + fmt::Debug {
     /// Whether anything happens at `hook`: without, no event has to be made.
@@ -99,11 +102,7 @@ pub trait TurnHooks: Send + Sync + fmt::Debug {
     fn judge<'a>(&'a self, event: HookEvent, context: Arc<HookContext>) -> Answering<'a, ToolFate>;
 
     /// Asks for what plugins add to a prompt, by [`Hook::AgentTurnPrepare`] or [`Hook::BeforePromptBuild`]; in their order.
-    fn contributions<'a>(
-        &'a self,
-        event: HookEvent,
-        context: Arc<HookContext>,
-    ) -> Answering<'a, Vec<(Name, PromptContribution)>>;
+    fn contributions<'a>(&'a self, event: HookEvent, context: Arc<HookContext>) -> Answering<'a, Contributions>;
 
     /// Asks whether a model may be asked, by [`Hook::BeforeAgentRun`].
     ///
@@ -127,11 +126,7 @@ impl TurnHooks for NoHooks {
         Box::pin(std::future::ready(ToolFate::Allowed { params: None }))
     }
 
-    fn contributions<'a>(
-        &'a self,
-        _: HookEvent,
-        _: Arc<HookContext>,
-    ) -> Answering<'a, Vec<(Name, PromptContribution)>> {
+    fn contributions<'a>(&'a self, _: HookEvent, _: Arc<HookContext>) -> Answering<'a, Contributions> {
         Box::pin(std::future::ready(Vec::new()))
     }
 

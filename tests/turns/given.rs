@@ -73,8 +73,7 @@ pub fn hosts(plugins: Vec<LoadedPlugin>) -> Hosts {
 pub fn access(plugins: &[LoadedPlugin]) -> String {
     let entry = |plugin: &LoadedPlugin| {
         let access = &plugin.access;
-        let hooks =
-            json!({ "allowConversationAccess": access.conversation, "allowPromptInjection": access.injection });
+        let hooks = json!({ "allowConversationAccess": access.conversation, "allowPromptInjection": access.injection });
         (plugin.id.to_string(), json!({ "hooks": hooks }))
     };
     let entries: serde_json::Map<String, Value> = plugins.iter().map(entry).collect();

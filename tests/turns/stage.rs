@@ -73,7 +73,13 @@ impl Stage {
     /// Plays `plan` with these plugins at work.
     pub async fn set_guarded(plan: Value, configuration: &str, plugins: Vec<LoadedPlugin>) -> Self {
         let granted = given::access(&plugins);
-        Self::set_all(plan, &|_| "", &format!("{configuration}{granted}"), given::hosts(plugins)).await
+        Self::set_all(
+            plan,
+            &|_| "",
+            &format!("{configuration}{granted}"),
+            given::hosts(plugins),
+        )
+        .await
     }
 
     async fn set_as<'a>(plan: Value, settings: &dyn Fn(&str) -> &'a str, configuration: &str) -> Self {

@@ -128,3 +128,20 @@ async fn sticky_tells_every_model_in_every_request_the_same() {
     assert!(lead.iter().all(|body| *body == lead[0]), "byte for byte");
     assert!(String::from_utf8_lossy(&second[0]).contains(CANON));
 }
+
+#[actix::test]
+async fn an_entry_of_the_configuration_is_enough_for_a_fallback_that_knows_its_lines() {
+    let workspace = Workspace::new("built-in");
+    let plan = json!({
+        "a/m": { "calls": [refusal(402, "insufficient_quota")] },
+        "b/m": { "calls": [answer()] },
+    });
+    let agent = json!({ "model": "main", "workspace": workspace.0 });
+    let configuration =
+        format!("agents: {{ default: {agent} }}\nplugins: {{ entries: {{ canon: {{ enabled: true }} }} }}\n");
+    let stage = Stage::set_with(plan, &configuration).await;
+    assert_eq!(turn(&stage).await, 200);
+    assert_eq!(told(&stage, &second()), [true]);
+    let labels = [("reason", "model_switch")];
+    stage.counts("understudy_canon_injections_total", &labels, 1).await;
+}

@@ -276,7 +276,8 @@ async fn a_client_that_leaves_while_a_guard_thinks_ends_its_work() {
         _ = request => panic!("the guard never answers"),
         _ = has_begun => {}
     }
-    let ended = tokio::time::timeout(Duration::from_secs(10), is_gone).await;
+    let clock = Clock::real();
+    let ended = clock.timeout_at(clock.now() + Duration::from_secs(10), is_gone).await;
     assert!(ended.expect("the guard's work is ended").is_err());
     stage.calls_are(&lead(), 0);
 }
