@@ -3,6 +3,7 @@
 //! ```text
 //! App (bin)
 //! ├── RegistryActor            one per process: the serving generation and its gate
+//! ├── PluginInstanceActor      one per loaded plugin, on an arbiter of its own
 //! └── per session arbiter
 //!     ├── SessionShardActor    directory of its sessions, wakes and forgets them
 //!     │   └── SessionActor     one per session with work: turn queue
@@ -11,6 +12,8 @@
 //!
 //! Strong addresses follow this tree. Everyone else holds a port or a [`Slot`](understudy_messages::ports::Slot).
 
+pub mod hooks;
+pub mod plugin;
 pub mod provider;
 pub mod registry;
 pub mod session;

@@ -28,6 +28,7 @@ pub use generation::{Generation, Held, Published, Shard};
 pub use roster::{CastError, Roster};
 
 use self::admission::Turnstile;
+use crate::hooks::Hooks;
 use crate::supervision::EndOfLife;
 use crate::tap::EventTap;
 use crate::telemetry::Telemetry;
@@ -37,6 +38,8 @@ use crate::telemetry::Telemetry;
 pub struct RegistryContext {
     /// What the first generation is built from.
     pub settings: Arc<Settings>,
+    /// The hooks of the first generation.
+    pub hooks: Arc<Hooks>,
     /// How many session arbiters must be listed before the first generation is published.
     pub shards_expected: usize,
     /// Where generations are published.
@@ -110,7 +113,12 @@ impl RegistryActor {
     fn publish(&mut self) {
         let id = GenerationId(self.context.published.load().map_or(1, |serving| serving.id.0 + 1));
         let roster = Roster::new(self.context.settings.clone());
-        let generation = Arc::new(Generation::new(id, roster, self.shards.clone()));
+        let generation = Arc::new(Generation::new(
+            id,
+            roster,
+            self.context.hooks.clone(),
+            self.shards.clone(),
+        ));
         self.context.telemetry.install(&self.context.settings);
         self.context.telemetry.generation(id.0);
         self.context.published.store(generation.clone());

@@ -2,18 +2,21 @@
 //!
 //! The actor exists while it has work; what it must remember in between lives as a compact record in its shard.
 
+mod prompt;
 mod shard;
+mod told;
 pub mod transcripts;
 mod turn;
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use actix::{Actor, AsyncContext, Context, Handler, MessageResult, Recipient};
+use actix::{Actor, AsyncContext, Context, Handler, Recipient, Response};
 use futures::FutureExt;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
+use understudy_messages::hooks::RunBlock;
 use understudy_messages::ids::SessionKey;
 use understudy_messages::ports::SessionPort;
 use understudy_messages::session::{PreparePrompt, Prompt, RunTurn, RunTurnError};
@@ -102,12 +105,12 @@ impl Handler<RunTurn> for SessionActor {
 }
 
 impl Handler<PreparePrompt> for SessionActor {
-    type Result = MessageResult<PreparePrompt>;
+    type Result = Response<Result<Prompt, RunBlock>>;
 
     fn handle(&mut self, ask: PreparePrompt, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(Prompt {
-            body: ask.turn.request.body.clone(),
-            continuation: None,
-        })
+        match prompt::is_shaped(&ask.turn) {
+            false => Response::reply(Ok(prompt::plain(&ask.turn))),
+            true => Response::fut(prompt::shaped(ask)),
+        }
     }
 }

@@ -4,8 +4,11 @@
 //! generation is published, and cached in structs; only rare events look a series up by its labels.
 
 mod candidates;
+mod canon;
 mod health;
+mod hooks;
 mod http;
+mod plugins;
 mod turns;
 
 use std::sync::Arc;
@@ -16,6 +19,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, 
 use understudy_messages::settings::Settings;
 
 pub use candidates::{CandidateMetrics, Candidates};
+pub use hooks::HookOutcome;
 pub use http::{HttpMetrics, ROUTES, Route};
 pub use turns::{AgentMetrics, InFlight, QueueCause, ServedBy, StreamEnd, TurnMetrics, TurnResult};
 
@@ -57,6 +61,10 @@ const FIRST_TOKEN: &[f64] = &[
 /// Our own work and waits.
 const INTERNAL: &[f64] = &[
     0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0,
+];
+/// Calls of plugins: from a quick handler to the longest deadline.
+const HOOKS: &[f64] = &[
+    0.000005, 0.00002, 0.0001, 0.0005, 0.002, 0.01, 0.05, 0.25, 1.0, 5.0, 15.0, 30.0, 60.0,
 ];
 /// Token counts: powers of four.
 const TOKENS: &[f64] = &[
@@ -108,6 +116,14 @@ table! {
     SKIPPED = "understudy_candidates_skipped_total", Kind::Counter, "Candidates passed over without an attempt";
     UNCLASSIFIED = "understudy_unclassified_total", Kind::Counter, "Failures that no table knew";
     TERMINAL = "understudy_terminal_failures_total", Kind::Counter, "Turns that ended without a byte of an answer; reason is mixed when there were several";
+    HOOK_CALLS = "understudy_hook_calls_total", Kind::Counter, "Handlers of plugins that were called, by what came of it";
+    HOOK_DURATION = "understudy_hook_duration_seconds", Kind::Histogram(HOOKS), "One call of a plugin's handler";
+    HOOK_DROPPED = "understudy_hook_events_dropped_total", Kind::Counter, "Hook events that nobody waits for and that came while too many were at work";
+    PLUGIN_INSTANCES = "understudy_plugin_instances", Kind::Gauge, "Instances of a plugin by state";
+    PLUGIN_INFO = "understudy_plugin_info", Kind::Gauge, "1; the labels tell which plugins are loaded";
+    CANON_EVALUATIONS = "understudy_canon_evaluations_total", Kind::Counter, "Prompts that the canon was asked about, by what came of it";
+    CANON_INJECTIONS = "understudy_canon_injections_total", Kind::Counter, "Prompts that the canon was added to, by why; repeat is one that an earlier reason had read";
+    CANON_BYTES = "understudy_canon_injected_bytes_total", Kind::Counter, "Bytes that the canon added to prompts, by why";
     RESTARTS = "understudy_actor_restarts_total", Kind::Counter, "Actors that died and were started again";
     EVENTS_DROPPED = "understudy_event_stream_dropped_total", Kind::Counter, "Events that a slow reader of the event tap missed";
     GENERATION = "understudy_registry_generation", Kind::Gauge, "The number of the serving generation";

@@ -21,12 +21,15 @@ use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
 use understudy_actors::telemetry::Telemetry;
 use understudy_messages::clock::Clock;
+use understudy_messages::hooks::HookEvent;
 use understudy_messages::ports::{RegistryPort, Slot};
 use understudy_messages::registry::CloseAdmission;
+use understudy_plugins::hosts::Hosts;
 
 use crate::arbiter::SessionArbiter;
 use crate::config::ServerConfig;
 use crate::http;
+use crate::plugins::{self, Plugins};
 
 /// How often recorded samples are moved into their buckets.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
@@ -56,6 +59,8 @@ pub struct Shared {
     pub(crate) admission: Admission,
     /// Where events go.
     pub(crate) tap: EventTap,
+    /// The plugins, loaded or not.
+    pub(crate) plugins: Plugins,
     /// How the candidates are.
     pub(crate) ledgers: Arc<Ledgers>,
     /// Turns that may still come.
@@ -103,6 +108,14 @@ impl App {
     /// # Errors
     /// A listener that cannot be bound, with its address; nothing is left running.
     pub async fn start(config: ServerConfig, options: AppOptions) -> anyhow::Result<Self> {
+        Self::start_hosting(config, options, &plugins::standard_hosts()).await
+    }
+
+    /// As [`App::start`], with other hosts of plugins than this build's own.
+    ///
+    /// # Errors
+    /// As [`App::start`]. A plugin that cannot be loaded is none: it is passed over.
+    pub async fn start_hosting(config: ServerConfig, options: AppOptions, hosts: &Hosts) -> anyhow::Result<Self> {
         let (api, api_addr) = listen(config.api, "listen.api")?;
         let (admin, admin_addr) = listen(config.admin, "listen.admin")?;
         let telemetry = Telemetry::new()?;
@@ -111,7 +124,9 @@ impl App {
             clock: options.clock.clone(),
             telemetry,
         };
-        let (shared, registry) = start_registry(config, &options, supervision).await?;
+        let hosts = plugins::with_built_ins(hosts, &supervision);
+        let plugins = plugins::load(&config.settings, &hosts, &supervision).await;
+        let (shared, registry) = start_registry(config, &options, supervision, plugins).await?;
         start_upkeep(&shared);
         let api_server = serve_api(shared.clone(), api, options.arbiters)?;
         let admin_server = serve_admin(shared.clone(), admin)?;
@@ -122,6 +137,7 @@ impl App {
             registry,
         };
         app.wait_until_serving().await?;
+        app.tell_start();
         Ok(app)
     }
 
@@ -145,12 +161,42 @@ impl App {
         self.shared.published.load().map_or(0, |serving| serving.leases())
     }
 
+    /// Tells plugins that the gateway serves.
+    fn tell_start(&self) {
+        if let Some(serving) = self.shared.published.load() {
+            let port = self.api().port();
+            serving.hooks.fire(HookEvent::GatewayStart { port }, Arc::default());
+        }
+    }
+
+    /// Tells plugins that the gateway is about to stop, and waits for them: each has its deadline.
+    async fn tell_stop(&self) {
+        if let Some(serving) = self.shared.published.load() {
+            let event = HookEvent::GatewayStop { reason: "shutdown" };
+            serving.hooks.observe(event, Arc::default()).await;
+        }
+    }
+
     /// Closes admission, waits up to `budget` for the turns in flight, ends those that are left, then stops.
     pub async fn stop(self, budget: Duration) {
         tracing::info!(?budget, turns = self.turns_in_flight(), "shutting down");
         if let Some(registry) = self.shared.registry.get() {
             let _registry_gone = registry.close.send(CloseAdmission).await;
         }
+        tokio::join!(self.drain(budget), self.tell_stop());
+        let clock = &self.shared.clock;
+        let ended = self.last_turn_ended();
+        let _lost = clock.timeout_at(clock.now() + ENDING_GRACE, ended).await;
+        self.api.1.stop(true).await;
+        self.admin.1.stop(true).await;
+        let stopped = self.shared.supervision.tasks.stop();
+        let _stuck_tasks_die_with_us = clock.timeout_at(clock.now() + ENDING_GRACE, stopped).await;
+        self.shared.plugins.stop(clock).await;
+        self.registry.stop();
+    }
+
+    /// Waits up to `budget` for the turns in flight, then ends those that are left.
+    async fn drain(&self, budget: Duration) {
         let clock = &self.shared.clock;
         if let Some(serving) = self.shared.published.load() {
             let drained = clock.timeout_at(clock.now() + budget, serving.empty()).await;
@@ -160,13 +206,6 @@ impl App {
                 let _ended_or_lost = clock.timeout_at(clock.now() + ENDING_GRACE, serving.empty()).await;
             }
         }
-        let ended = self.last_turn_ended();
-        let _lost = clock.timeout_at(clock.now() + ENDING_GRACE, ended).await;
-        self.api.1.stop(true).await;
-        self.admin.1.stop(true).await;
-        let stopped = self.shared.supervision.tasks.stop();
-        let _stuck_tasks_die_with_us = clock.timeout_at(clock.now() + ENDING_GRACE, stopped).await;
-        self.registry.stop();
     }
 
     /// Waits for every turn, also those that hold no lease: they wait for their session, perhaps on the arbiter of a
@@ -203,11 +242,13 @@ async fn start_registry(
     config: ServerConfig,
     options: &AppOptions,
     supervision: Supervision,
+    plugins: Plugins,
 ) -> anyhow::Result<(Arc<Shared>, Arbiter)> {
     let (published, tap) = (Arc::new(Published::default()), EventTap::default());
     let (registry, admit) = (Arc::new(Slot::default()), Arc::new(Slot::default()));
     let context = RegistryContext {
         settings: Arc::new(config.settings.clone()),
+        hooks: plugins.hooks().clone(),
         shards_expected: options.arbiters,
         published: published.clone(),
         telemetry: supervision.telemetry.clone(),
@@ -228,6 +269,7 @@ async fn start_registry(
         supervision: supervision.clone(),
         registry: registry.clone(),
         published,
+        plugins,
         tap,
         config,
     });

@@ -1,9 +1,12 @@
 //! The command line. Exit codes: 0 fine, 1 a finding, 2 usage or unreachable.
 
+mod admin;
 mod config;
 mod demo;
+mod doctor;
 mod log;
 mod output;
+mod plugins;
 mod serve;
 mod signals;
 mod sim;
@@ -34,6 +37,11 @@ enum Command {
     Demo(demo::Args),
     /// Ask a running gateway what it is doing.
     Status(status::Args),
+    /// Look at the plugins of a running gateway.
+    #[command(subcommand)]
+    Plugins(plugins::Command),
+    /// Say what is wrong with a running gateway.
+    Doctor(doctor::Args),
     /// Work on configuration files.
     #[command(subcommand)]
     Config(config::Command),
@@ -79,6 +87,8 @@ async fn run(command: Command, json: bool) -> anyhow::Result<Exit> {
         Command::Sim(args) => sim::run(args, json).await,
         Command::Demo(args) => demo::run(args, json).await,
         Command::Status(args) => status::run(args, json).await,
+        Command::Plugins(command) => plugins::run(command, json).await,
+        Command::Doctor(args) => doctor::run(args, json).await,
         Command::Config(command) => config::run(command, json),
     }
 }

@@ -9,6 +9,7 @@ mod error;
 mod headers;
 mod ledger;
 mod models;
+mod plugins;
 mod responses;
 mod turn;
 
@@ -60,6 +61,7 @@ pub(crate) fn admin(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
             .service(read("/readyz", admin::readyz))
             .service(read("/startupz", admin::startupz))
             .service(read("/admin/v1/status", admin::status))
+            .service(read("/admin/v1/plugins", plugins::list))
             .service(read("/admin/v1/providers", ledger::list))
             .service(path("/admin/v1/providers/{provider}/reset", ACT).post(ledger::reset))
             .default_service(web::to(error::not_found)),

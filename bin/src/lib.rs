@@ -5,6 +5,7 @@ mod arbiter;
 pub mod cli;
 pub mod config;
 mod http;
+pub mod plugins;
 pub mod scrape;
 
 use std::sync::OnceLock;

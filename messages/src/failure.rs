@@ -66,6 +66,28 @@ impl Reason {
         Self::Unknown,
     ];
 
+    /// Whether whoever failed so may recover by itself (contract §4.1).
+    pub const fn is_recoverable(self) -> bool {
+        match self {
+            Self::Billing
+            | Self::RateLimit
+            | Self::Overloaded
+            | Self::Timeout
+            | Self::Unknown
+            | Self::EmptyResponse
+            | Self::NoErrorDetails
+            | Self::Unclassified => true,
+            Self::Auth
+            | Self::AuthPermanent
+            | Self::Format
+            | Self::ServerError
+            | Self::TlsCertificate
+            | Self::ContextOverflow
+            | Self::ModelNotFound
+            | Self::SessionExpired => false,
+        }
+    }
+
     /// The wire and label spelling.
     pub const fn as_label(self) -> &'static str {
         match self {
@@ -121,7 +143,8 @@ pub enum Cut {
 
 /// Words of a provider that only the client who asked may see.
 ///
-/// They never reach a log, a metric, a hook or another client: `Debug` and `Display` are withheld.
+/// They never reach a log, a metric or another client: `Debug` and `Display` are withheld. Of all hooks only the terminal one
+/// may tell them, as part of what its client was told, to plugins that may see its conversation.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ProviderWords(String);
 

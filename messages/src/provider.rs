@@ -68,6 +68,8 @@ pub struct Answered {
     pub last: Option<Bytes>,
     /// Frames that could not be read and were left out.
     pub malformed: u32,
+    /// What of the answer's text was delivered by this attempt, where somebody wants to know it.
+    pub text: Option<String>,
 }
 
 /// An attempt that did not end as an answer.

@@ -31,6 +31,14 @@ impl Endpoint {
         }
     }
 
+    /// Whether the answer is what a model says: counts and vectors are asked for as they come.
+    pub const fn is_conversation(self) -> bool {
+        match self {
+            Self::Chat | Self::Responses | Self::Messages => true,
+            Self::CountTokens | Self::Embeddings => false,
+        }
+    }
+
     /// Whether a provider that speaks `api` takes the request's bytes and gives the answer's.
     pub fn is_spoken_by(self, api: Api) -> bool {
         self.api() == api || self == Self::Embeddings && api == Api::OpenaiResponses

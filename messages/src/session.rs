@@ -10,7 +10,9 @@ use crate::answer::Usage;
 use crate::cancel::TurnCancel;
 use crate::client::ClientChannel;
 use crate::clock::Instant;
+use crate::hooks::{RunBlock, Scene, Snapshot, TurnMarks};
 use crate::ids::ShardIndex;
+use crate::request::RequestFacts;
 use crate::turn::{Candidate, TurnContext, TurnRequest};
 
 /// Run one turn of a session. Accepted means: exactly one ending will come through `client`.
@@ -49,7 +51,7 @@ pub enum RunTurnError {
 
 /// Ask the session for the prompt of the candidate that is about to speak.
 #[derive(Debug, Message)]
-#[rtype(result = "Prompt")]
+#[rtype(result = "Result<Prompt, RunBlock>")]
 pub struct PreparePrompt {
     /// The turn.
     pub turn: Arc<TurnContext>,
@@ -57,13 +59,47 @@ pub struct PreparePrompt {
     pub candidate: Arc<Candidate>,
 }
 
-/// The conversation for one candidate: the client's body, untouched but for what the wire format must change.
+/// The conversation for one candidate: the client's body, untouched but for what plugins added.
 #[derive(Clone, Debug)]
 pub struct Prompt {
-    /// The body as the client sent it.
+    /// The body in the client's wire format.
     pub body: Bytes,
+    /// What plugins made of it; `None`: it is the body as the client sent it.
+    pub edited: Option<Arc<Edited>>,
     /// What an earlier candidate has delivered of the answer, where this one is to go on from there.
     pub continuation: Option<Arc<Continuation>>,
+}
+
+/// A body that plugins changed, read again.
+#[derive(Debug)]
+pub struct Edited {
+    /// What one scan of it found.
+    pub facts: RequestFacts,
+    /// The conversation in it.
+    pub conversation: Arc<Snapshot>,
+    /// What plugins note down when it has been answered.
+    pub marks: TurnMarks,
+}
+
+impl Prompt {
+    /// What one scan of the body found, where `request` is what the client asked.
+    pub fn facts<'a>(&'a self, request: &'a TurnRequest) -> &'a RequestFacts {
+        self.edited.as_ref().map_or(&request.facts, |edited| &edited.facts)
+    }
+
+    /// A model has answered it: what plugins marked counts.
+    pub fn was_answered(&self) {
+        if let Some(edited) = &self.edited {
+            edited.marks.commit();
+        }
+    }
+
+    /// The conversation as the model is told it, where `scene` is the turn's.
+    pub fn conversation<'a>(&'a self, scene: &'a Scene) -> &'a Arc<Snapshot> {
+        self.edited
+            .as_ref()
+            .map_or_else(|| scene.conversation(), |edited| &edited.conversation)
+    }
 }
 
 /// An answer that broke off, for the candidate that is to go on with it.

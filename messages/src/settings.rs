@@ -1,11 +1,15 @@
 //! Validated settings: what a generation is built from. `bin` reads them, everyone else is given them.
 
+mod plugins;
+
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use secrecy::SecretString;
 
+pub use self::plugins::{HookSettings, PluginConfig, PluginEntry, PluginsSettings};
 use crate::ids::{ModelRef, Name};
 
 /// Everything that a generation serves from. Valid by construction: every reference resolves.
@@ -31,6 +35,8 @@ pub struct Settings {
     pub breaker: BreakerSettings,
     /// Sizes and counts that are refused beyond.
     pub limits: Limits,
+    /// The plugins.
+    pub plugins: PluginsSettings,
 }
 
 impl Settings {
@@ -157,6 +163,10 @@ pub struct AgentSettings {
     pub on_malformed_frame: MalformedFrame,
     /// Statuses that move on to the next candidate whatever their reason.
     pub failover_on_status: Vec<u16>,
+    /// The folder that it works in: plugins read its files there.
+    pub workspace: Option<PathBuf>,
+    /// The plugins that its turns call; `None`: all.
+    pub plugins: Option<Vec<Name>>,
 }
 
 /// What happens to a frame of a provider's stream that cannot be read.

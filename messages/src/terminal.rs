@@ -68,6 +68,8 @@ pub enum Source {
     Cancelled(CancelCause),
     /// The gateway took no turn, or lost it.
     Gateway,
+    /// A guard refused it: the same again would be refused again.
+    Guard,
 }
 
 impl TurnFailure {
@@ -110,12 +112,25 @@ impl TurnFailure {
         }
     }
 
+    /// A turn that a guard refused after `attempts` upstream calls: 403, unless it gives a status of its own.
+    pub fn blocked(status: Option<u16>, message: Option<&str>, attempts: usize) -> Self {
+        const LONGEST: usize = 2000;
+        let message = message.unwrap_or("This request was blocked by a plugin of the gateway.");
+        let sentence: String = message.chars().take(LONGEST).collect();
+        Self {
+            source: Source::Guard,
+            retry_after: None,
+            attempts: u32::try_from(attempts).unwrap_or(u32::MAX),
+            ..Self::ours(status.unwrap_or(403), "blocked", &sentence)
+        }
+    }
+
     /// What `error.reason` says: the cause, or `mixed`; nothing where no provider is the cause.
     pub fn reason_label(&self) -> Option<&'static str> {
         match (self.cause, self.source) {
             (Some(cause), _) => Some(cause.as_label()),
             (None, Source::Chain) => Some("mixed"),
-            (None, Source::Cancelled(_) | Source::Gateway) => None,
+            (None, Source::Cancelled(_) | Source::Gateway | Source::Guard) => None,
         }
     }
 
@@ -128,6 +143,7 @@ impl TurnFailure {
 const fn kind_of(status: u16) -> &'static str {
     match status {
         401 => "authentication_error",
+        403 => "permission_error",
         429 => "rate_limit_error",
         400..=499 => "invalid_request_error",
         504 => "timeout_error",

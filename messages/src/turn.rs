@@ -12,8 +12,10 @@ use crate::cancel::TurnCancel;
 use crate::client::ClientChannel;
 use crate::clock::Instant;
 use crate::failure::{CancelCause, Cut, Reason};
+use crate::hooks::{Hook, Scene, TriedModel};
 use crate::ids::{ModelRef, Name, SessionKey, TurnId};
 use crate::lease::TurnLease;
+use crate::plugin::TurnHooks;
 use crate::ports::{ProviderPort, SessionPort, Slot};
 use crate::request::{Endpoint, RequestFacts};
 use crate::settings::{AgentSettings, Api, ModelSettings, RetrySettings, Timeouts};
@@ -97,10 +99,21 @@ pub struct TurnContext {
     pub agent: Arc<AgentSettings>,
     /// The time limits of its attempts.
     pub timeouts: Timeouts,
+    /// The hooks of that generation.
+    pub hooks: Arc<dyn TurnHooks>,
+    /// What they are told.
+    pub scene: Scene,
     /// The session that owns it.
     pub session: SessionPort,
     /// The provider actors of the connection's arbiter, by provider index.
     pub providers: Arc<[Slot<ProviderPort>]>,
+}
+
+impl TurnContext {
+    /// Whether somebody wants to know what the model says.
+    pub fn wants_text(&self) -> bool {
+        self.hooks.fires(Hook::LlmOutput) || self.hooks.fires(Hook::AgentEnd)
+    }
 }
 
 /// The ledger of side effects: what ran in this turn and may not run twice (contract §5.8).
@@ -188,6 +201,26 @@ pub struct Performance {
     pub upstream: Duration,
     /// What the client was told, where the turn has no whole answer.
     pub failure: Option<TurnFailure>,
+    /// Who was tried in vain, asked or not, in order.
+    pub tried: Vec<TriedModel>,
+    /// The text of the answer, where somebody wants to know it and it is known.
+    pub text: Option<String>,
+}
+
+impl Performance {
+    /// Of a turn in which no model was asked.
+    pub const fn nothing(outcome: TurnOutcome, failure: Option<TurnFailure>) -> Self {
+        Self {
+            outcome,
+            attempts: Vec::new(),
+            served_by: None,
+            usage: None,
+            upstream: Duration::ZERO,
+            failure,
+            tried: Vec::new(),
+            text: None,
+        }
+    }
 }
 
 fn as_millis<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {

@@ -5,6 +5,7 @@ pub mod anthropic;
 pub mod classify;
 pub mod continuation;
 pub mod gemini;
+pub mod inject;
 pub(crate) mod json;
 pub mod openai;
 mod request_error;

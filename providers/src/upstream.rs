@@ -5,6 +5,7 @@ mod delivery;
 mod fault;
 mod frames;
 pub mod going_on;
+mod heard;
 mod kept;
 mod relay;
 mod rest;

@@ -385,6 +385,7 @@ impl<'a> Run<'a> {
             first_content: None,
             last: self.last,
             malformed: summary.malformed,
+            text: None,
         };
         Played {
             frames: self.frames,

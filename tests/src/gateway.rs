@@ -11,6 +11,7 @@ use understudy::{App, AppOptions};
 use understudy_actors::tap::EventTap;
 use understudy_messages::clock::Clock;
 use understudy_messages::events::SharedEvent;
+use understudy_plugins::hosts::Hosts;
 
 /// How long the thread waits for turns in flight when a gateway is stopped without a budget.
 const NO_PATIENCE: Duration = Duration::from_millis(100);
@@ -39,6 +40,11 @@ impl Gateway {
 
     /// Starts the app with this configuration and these options.
     pub fn start_with(yaml: &str, options: AppOptions) -> Self {
+        Self::start_hosting(yaml, options, understudy::plugins::standard_hosts())
+    }
+
+    /// Starts the app with these hosts of plugins and plugins that are compiled in.
+    pub fn start_hosting(yaml: &str, options: AppOptions, hosts: Hosts) -> Self {
         understudy::install_tls();
         let yaml = format!("listen: {{ api: \"127.0.0.1:0\", admin: \"127.0.0.1:0\" }}\n{yaml}");
         let config = ServerConfig::parse(&yaml, &|_| None).unwrap_or_else(|error| {
@@ -48,7 +54,9 @@ impl Gateway {
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn(move || {
             actix::System::with_tokio_rt(understudy::shared_runtime).block_on(async move {
-                let app = App::start(config, options).await.expect("the app starts");
+                let app = App::start_hosting(config, options, &hosts)
+                    .await
+                    .expect("the app starts");
                 up.send((app.api(), app.admin(), app.tap().clone()))
                     .expect("the test waits");
                 let budget = stopped.await.unwrap_or(NO_PATIENCE);

@@ -10,6 +10,7 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 use understudy::config::ServerConfig;
+use understudy_actors::hooks::{HookTable, Hooks, LoadedPlugin};
 use understudy_actors::provider::ledger::{CandidateState, Ledgers};
 use understudy_actors::provider::{ProviderActor, ProviderContext};
 use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
@@ -272,9 +273,27 @@ impl House {
         Self::open_with(config, script, |_| {}).await
     }
 
+    /// Opens the house with these plugins at work.
+    pub async fn open_guarded<A: Into<Act>>(
+        config: &str,
+        plugins: &[LoadedPlugin],
+        script: impl Fn(&Asked<'_>) -> A + 'static,
+    ) -> Self {
+        Self::open_as(config, plugins, script, |_| {}).await
+    }
+
     /// Opens the house; `done` is told when an attempt is over.
     pub async fn open_with<A: Into<Act>>(
         config: &str,
+        script: impl Fn(&Asked<'_>) -> A + 'static,
+        done: impl Fn(bool) + 'static,
+    ) -> Self {
+        Self::open_as(config, &[], script, done).await
+    }
+
+    async fn open_as<A: Into<Act>>(
+        config: &str,
+        plugins: &[LoadedPlugin],
         script: impl Fn(&Asked<'_>) -> A + 'static,
         done: impl Fn(bool) + 'static,
     ) -> Self {
@@ -317,7 +336,9 @@ impl House {
             ledgers,
         };
         let attempt = scripted.start().recipient();
-        house.start_actors(&supervision, &settings, provider, attempt).await;
+        house
+            .start_actors(&supervision, &settings, provider, attempt, plugins)
+            .await;
         house
     }
 
@@ -327,11 +348,19 @@ impl House {
         settings: &Settings,
         provider: ProviderContext,
         attempt: Recipient<Attempt>,
+        plugins: &[LoadedPlugin],
     ) {
+        let (table, _left_out) = HookTable::new(plugins, Vec::new());
         let (published, admit) = (Arc::new(Published::default()), Arc::new(Slot::default()));
         let registry = Rc::new(RefCell::new(None));
         let context = RegistryContext {
             settings: Arc::new(settings.clone()),
+            hooks: Arc::new(Hooks::new(
+                Arc::new(table),
+                self.clock.clone(),
+                supervision.tasks.clone(),
+                provider.telemetry.clone(),
+            )),
             shards_expected: 1,
             published: published.clone(),
             telemetry: provider.telemetry.clone(),

@@ -8,11 +8,15 @@ use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, broadcast};
 use understudy::AppOptions;
+use understudy_actors::hooks::LoadedPlugin;
 use understudy_messages::clock::Clock;
 use understudy_messages::events::{Decision, Event, FailoverDecided, SharedEvent, TurnEnded};
 use understudy_messages::ids::ModelRef;
+use understudy_plugins::hosts::Hosts;
 use understudy_providers::sim::{SimOptions, Simulator};
 use understudy_tests::gateway::Gateway;
+
+use crate::given;
 
 /// What the second answers.
 pub const SECOND_SAYS: &str = "knows the lines";
@@ -51,6 +55,11 @@ impl Stage {
         Self::set_as(plan, &|_| "", configuration).await
     }
 
+    /// Plays `plan` with these further lines of configuration, and these hosts of plugins.
+    pub async fn set_hosting(plan: Value, configuration: &str, hosts: Hosts) -> Self {
+        Self::set_all(plan, &|_| "", configuration, hosts).await
+    }
+
     /// Plays `plan` with these further settings of every provider.
     pub async fn set_providers(plan: Value, settings: &str) -> Self {
         Self::set_as(plan, &|_| settings, "").await
@@ -61,7 +70,23 @@ impl Stage {
         Self::set_as(plan, settings, "").await
     }
 
+    /// Plays `plan` with these plugins at work.
+    pub async fn set_guarded(plan: Value, configuration: &str, plugins: Vec<LoadedPlugin>) -> Self {
+        let granted = given::access(&plugins);
+        Self::set_all(
+            plan,
+            &|_| "",
+            &format!("{configuration}{granted}"),
+            given::hosts(plugins),
+        )
+        .await
+    }
+
     async fn set_as<'a>(plan: Value, settings: &dyn Fn(&str) -> &'a str, configuration: &str) -> Self {
+        Self::set_all(plan, settings, configuration, understudy::plugins::standard_hosts()).await
+    }
+
+    async fn set_all<'a>(plan: Value, settings: &dyn Fn(&str) -> &'a str, configuration: &str, hosts: Hosts) -> Self {
         let targets: Vec<String> = plan.as_object().expect("scripts by target").keys().cloned().collect();
         let clock = Clock::movable();
         let options = SimOptions {
@@ -80,7 +105,7 @@ impl Stage {
             clock: clock.clone(),
             arbiters: 2,
         };
-        let gateway = Gateway::start_with(&yaml, app);
+        let gateway = Gateway::start_hosting(&yaml, app, hosts);
         Self {
             events: Mutex::new(gateway.events()),
             gateway,

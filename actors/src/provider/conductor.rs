@@ -2,15 +2,17 @@
 
 mod booking;
 mod broken;
+mod guarded;
 mod path;
+mod telling;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::MailboxError;
 use understudy_messages::client::ClientFrame;
 use understudy_messages::clock::Instant;
 use understudy_messages::failure::{CancelCause, Cut, Failure, Reason};
+use understudy_messages::hooks::RunBlock;
 use understudy_messages::ids::ModelRef;
 use understudy_messages::provider::{Answered, Attempt, AttemptError, Perform};
 use understudy_messages::session::{PreparePrompt, Prompt};
@@ -43,8 +45,16 @@ pub(super) struct Conductor {
     /// Whether a rest of our own guessing has been cut short for this turn: once is enough.
     asked_early: bool,
     first_failure: Option<(Instant, Reason)>,
+    /// Those who rest and of whom plugins have not been told yet.
+    passed_over: Vec<(ModelRef, Reason)>,
     /// Time spent on providers and on waits that they asked for.
     upstream: Duration,
+}
+
+/// Why there is nothing to ask with.
+enum NoPrompt {
+    SessionLost,
+    Blocked(RunBlock),
 }
 
 /// What comes after a failed attempt.
@@ -68,6 +78,7 @@ impl Conductor {
             filtered: None,
             asked_early: false,
             first_failure: None,
+            passed_over: Vec::new(),
             upstream: Duration::ZERO,
         }
     }
@@ -81,21 +92,38 @@ impl Conductor {
             let Some(candidate) = self.cast.candidates.get(self.here.position).cloned() else {
                 return self.surface(None).await;
             };
-            // a session that is lost is no fault of the candidate: its ticket drops without a verdict
-            let Ok(prompt) = self.prompt(&candidate).await else {
-                return self.session_lost().await;
+            // a session that is lost, or a guard, is no fault of the candidate: its ticket drops without a verdict
+            let prompt = match self.prompt(&candidate).await {
+                Ok(prompt) => prompt,
+                Err(NoPrompt::SessionLost) => return self.session_lost().await,
+                Err(NoPrompt::Blocked(block)) => {
+                    drop(ticket);
+                    match self.step_past(&candidate, &block) {
+                        Some(next) => ticket = next,
+                        None => return self.blocked(block).await,
+                    }
+                    continue;
+                }
             };
+            if self.turn.cancel.cause().is_some() {
+                return self.cancelled().await;
+            }
             let continuation = prompt.continuation.clone();
             self.here.going_on = continuation.as_ref().is_some_and(|it| !it.text.is_empty());
             self.here.prefilled = continuation.as_ref().is_some_and(|it| it.prefill);
             let (sent, probe) = (self.context.clock.now(), ticket.is_probe());
             self.here.used.push(ticket.credential());
+            self.calling(&candidate, &prompt);
             let result = self.attempt(&candidate, prompt, ticket.credential()).await;
+            self.called(&candidate, sent, &result);
             self.settle(ticket, &candidate.model, &result);
             self.book(&candidate.model, sent, &result);
             self.continued(&candidate.model, continuation.as_deref());
             let (failure, delivered) = match result {
-                Ok(answered) => return self.answered(candidate.model.clone(), sent, answered).await,
+                Ok(answered) => {
+                    self.here.prompt.iter().for_each(Prompt::was_answered);
+                    return self.answered(candidate.model.clone(), sent, answered).await;
+                }
                 Err(AttemptError::Cancelled) => return self.cancelled().await,
                 Err(AttemptError::Failed { failure, delivered, .. }) => (failure, delivered),
             };
@@ -138,15 +166,29 @@ impl Conductor {
         answer.unwrap_or_else(|_| Err(lost()))
     }
 
-    /// Asks the session what this candidate is to be told.
-    async fn prompt(&self, candidate: &Arc<Candidate>) -> Result<Prompt, MailboxError> {
+    /// What this candidate is to be told: asked for once, and the same for each of its attempts.
+    async fn prompt(&mut self, candidate: &Arc<Candidate>) -> Result<Prompt, NoPrompt> {
+        self.told_passed_over(Some(&candidate.model));
+        let prompt = match self.here.prompt.clone() {
+            Some(prompt) => prompt,
+            None => self.prepared(candidate).await?,
+        };
+        let continuation = self.continuation(candidate);
+        Ok(Prompt { continuation, ..prompt })
+    }
+
+    async fn prepared(&mut self, candidate: &Arc<Candidate>) -> Result<Prompt, NoPrompt> {
         let ask = PreparePrompt {
             turn: self.turn.clone(),
             candidate: candidate.clone(),
         };
-        let prompt = self.turn.session.prepare.send(ask).await?;
-        let continuation = self.continuation(candidate);
-        Ok(Prompt { continuation, ..prompt })
+        self.turn.client.begin_attempt();
+        let prepared = self.kept_alive(self.turn.session.prepare.send(ask)).await;
+        let prompt = prepared
+            .map_err(|_| NoPrompt::SessionLost)?
+            .map_err(NoPrompt::Blocked)?;
+        self.here.prompt = Some(prompt.clone());
+        Ok(prompt)
     }
 
     /// Decides what to do about a failure and takes leave for it. What is published is what is done: a retry whose wait is
@@ -275,7 +317,8 @@ impl Conductor {
             .enter(&candidate.model.model, purpose, now)
     }
 
-    async fn answered(self, model: ModelRef, sent: Instant, answered: Answered) -> Performance {
+    async fn answered(self, model: ModelRef, sent: Instant, mut answered: Answered) -> Performance {
+        let text = answered.text.take().map(|text| self.whole_text(text));
         self.book_answer(&model, sent, &answered);
         let whole = self.tell(ClientFrame::End { last: answered.last }).await;
         if !whole {
@@ -286,6 +329,7 @@ impl Conductor {
         Performance {
             served_by,
             usage: self.whole_usage(answered.usage),
+            text,
             ..self.performance(TurnOutcome::Completed, None)
         }
     }
@@ -320,7 +364,8 @@ impl Conductor {
     }
 
     /// Nobody could answer: tells the client why, and when to come back.
-    async fn surface(self, retry_after: Option<Duration>) -> Performance {
+    async fn surface(mut self, retry_after: Option<Duration>) -> Performance {
+        self.told_passed_over(None);
         let soonest = self.soonest().into_iter().chain(retry_after).min();
         let failure = self.outgrown().or_else(|| self.unsupported());
         let failure = TurnFailure {
@@ -355,6 +400,8 @@ impl Conductor {
             usage: None,
             upstream: self.upstream,
             failure,
+            tried: self.tried.iter().map(Tried::told).collect(),
+            text: None,
         }
     }
 }

@@ -1,16 +1,19 @@
 //! A published generation: immutable, swapped whole. A turn holds one from admission to its end and never sees two.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::Notify;
-use understudy_messages::ids::{GenerationId, ShardIndex};
+use understudy_messages::ids::{GenerationId, Name, ShardIndex};
 use understudy_messages::lease::{Holding, TurnLease};
 use understudy_messages::ports::{ProviderPort, ShardPort, Slot};
+use understudy_messages::settings::AgentSettings;
 
 use super::gate::Gate;
 use super::roster::Roster;
+use crate::hooks::Hooks;
 
 /// The actors of one session arbiter. An actor that is started again takes its slot; an arbiter that comes back replaces
 /// the whole.
@@ -29,20 +32,35 @@ pub struct Generation {
     pub id: GenerationId,
     /// Who may answer which request.
     pub roster: Roster,
+    /// Who is called for which hook, whichever agent speaks.
+    pub hooks: Arc<Hooks>,
+    /// The hooks of agents that list their plugins.
+    agents: HashMap<Name, Arc<Hooks>>,
     shards: Vec<ArcSwap<Shard>>,
     pub(super) gate: Gate,
     pub(super) emptied: Notify,
 }
 
 impl Generation {
-    pub(super) fn new(id: GenerationId, roster: Roster, shards: Vec<Arc<Shard>>) -> Self {
+    pub(super) fn new(id: GenerationId, roster: Roster, hooks: Arc<Hooks>, shards: Vec<Arc<Shard>>) -> Self {
+        let listing = roster.settings().agents.iter().filter_map(|agent| {
+            let plugins = agent.plugins.as_ref()?;
+            Some((agent.name.clone(), Arc::new(hooks.only(plugins))))
+        });
         Self {
             id,
+            agents: listing.collect(),
             roster,
+            hooks,
             shards: shards.into_iter().map(ArcSwap::from).collect(),
             gate: Gate::open(),
             emptied: Notify::new(),
         }
+    }
+
+    /// Who is called for which hook in turns of an agent.
+    pub fn hooks_of(&self, agent: &AgentSettings) -> &Arc<Hooks> {
+        self.agents.get(&agent.name).unwrap_or(&self.hooks)
     }
 
     /// How many session arbiters there are.

@@ -30,6 +30,8 @@ pub(crate) fn settings() -> Settings {
         on_content_filter: Default::default(),
         on_malformed_frame: Default::default(),
         failover_on_status: Vec::new(),
+        workspace: None,
+        plugins: None,
     };
     Settings {
         providers: [
@@ -47,5 +49,17 @@ pub(crate) fn settings() -> Settings {
         retry: Default::default(),
         breaker: Default::default(),
         limits: Default::default(),
+        plugins: Default::default(),
     }
+}
+
+/// Hooks that nobody listens to.
+pub(crate) fn no_hooks() -> Arc<crate::hooks::Hooks> {
+    let telemetry = crate::telemetry::Telemetry::new().expect("sound");
+    let clock = understudy_messages::clock::Clock::movable();
+    Arc::new(crate::hooks::Hooks::nobody(
+        clock,
+        crate::supervision::Tasks::new(),
+        telemetry,
+    ))
 }

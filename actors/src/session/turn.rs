@@ -1,5 +1,6 @@
 //! The main path of one turn: wait for its place, admit, cast, perform, end.
 
+mod asking;
 mod closing;
 
 use std::sync::Arc;
@@ -9,17 +10,17 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use understudy_messages::client::ClientFrame;
 use understudy_messages::clock::Instant;
 use understudy_messages::failure::{CancelCause, Reason};
+use understudy_messages::hooks::Scene;
 use understudy_messages::ids::ModelRef;
 use understudy_messages::ports::SessionPort;
 use understudy_messages::provider::Perform;
 use understudy_messages::registry::AdmitError;
 use understudy_messages::session::RunTurn;
-use understudy_messages::settings::AgentSettings;
 use understudy_messages::terminal::TurnFailure;
 use understudy_messages::turn::{Candidate, Cast, Performance, SideEffects, TurnContext, TurnOutcome};
 
 pub(super) use self::closing::Closing;
-use super::SessionContext;
+use super::{SessionContext, told};
 use crate::registry::{CastError, GATE_WAIT, Held};
 use crate::telemetry::{QueueCause, TurnResult};
 
@@ -70,17 +71,20 @@ impl Turn {
                 return None;
             }
         };
-        let (agent, cast) = match self.cast(&held) {
-            Ok(cast) => cast,
+        let (turn, cast) = match self.stage(&held).await {
+            Ok(staged) => staged,
             Err(error) => {
                 closing.uncast(held.generation());
                 self.tell(Refusal::Cast(error).failure()).await;
                 return None;
             }
         };
-        let turn = Arc::new(self.turn_context(&held, agent));
-        let performance = self.perform(&turn, cast).await;
-        closing.ended(&turn.agent.name, held.generation().id, &performance, waited);
+        let performance = match self.claimed(&turn, held.generation().hooks_of(&turn.agent)).await {
+            Some(claimed) => claimed,
+            None => self.perform(&turn, cast).await,
+        };
+        closing.ended(&turn, held.generation().id, &performance, waited);
+        self.told_end(&turn, &performance);
         drop((place, in_flight));
         performance.served_by.map(|(_, model)| model)
     }
@@ -135,31 +139,32 @@ impl Turn {
         now
     }
 
-    fn cast(&self, held: &Held) -> Result<(Arc<AgentSettings>, Cast), CastError> {
-        let (roster, request) = (&held.generation().roster, &self.run.request);
-        let agent = roster.agent(request.agent.as_deref(), &request.facts.model)?;
-        Ok((
-            agent.clone(),
-            roster.cast(&request.facts.model, request.facts.fallbacks.as_deref())?,
-        ))
-    }
-
-    fn turn_context(&self, held: &Held, agent: Arc<AgentSettings>) -> TurnContext {
-        let generation = held.generation();
-        TurnContext {
-            request: self.run.request.clone(),
+    /// Who speaks, and who may answer.
+    async fn stage(&self, held: &Held) -> Result<(Arc<TurnContext>, Cast), CastError> {
+        let (generation, request) = (held.generation(), &self.run.request);
+        let agent = generation
+            .roster
+            .agent(request.agent.as_deref(), &request.facts.model)?;
+        let scene = Scene::new(request.clone(), agent.clone(), told::request);
+        let deadline = self.deadline(generation.roster.settings().timeouts.turn);
+        let cast = self.cast(held, generation.hooks_of(agent), &scene, deadline).await?;
+        let turn = TurnContext {
+            request: request.clone(),
             client: self.run.client.clone(),
             cancel: self.run.cancel.clone(),
             received: self.run.received,
-            deadline: self.deadline(generation.roster.settings().timeouts.turn),
+            deadline,
             effects: SideEffects::default(),
             retry: generation.roster.settings().retry,
             lease: held.lease(),
-            agent,
+            hooks: generation.hooks_of(agent).clone(),
+            scene,
+            agent: agent.clone(),
             timeouts: generation.roster.settings().timeouts,
             session: self.session.clone(),
             providers: generation.providers(self.run.home),
-        }
+        };
+        Ok((Arc::new(turn), cast))
     }
 
     /// Lets the lead's provider conduct the turn, within the turn's budget and the caller's deadline.
@@ -215,17 +220,11 @@ impl Turn {
         turn.cancel.cancel(CancelCause::RunBudget);
         let failure = TurnFailure::ours(500, "conductor_lost", "The gateway lost this turn. Please try again.");
         self.tell(failure.clone()).await;
-        Performance {
-            outcome: TurnOutcome::Failed {
-                reason: Reason::Unknown,
-                after_content: turn.client.progress().is_answer(),
-            },
-            attempts: Vec::new(),
-            served_by: None,
-            usage: None,
-            upstream: Duration::ZERO,
-            failure: Some(failure),
-        }
+        let outcome = TurnOutcome::Failed {
+            reason: Reason::Unknown,
+            after_content: turn.client.progress().is_answer(),
+        };
+        Performance::nothing(outcome, Some(failure))
     }
 
     async fn tell(&self, failure: TurnFailure) {

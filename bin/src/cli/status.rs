@@ -1,63 +1,24 @@
 //! `understudy status`: what a running gateway is doing.
 
-use std::time::Duration;
-
-use anyhow::Context;
 use serde_json::Value;
 
+use super::admin::Admin;
 use super::{Exit, output};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The gateway's admin listener: an address, with or without `http://`.
-    #[arg(long, default_value = "http://127.0.0.1:4243", env = "UNDERSTUDY_ADMIN")]
-    admin: String,
-    /// The admin token, where the gateway asks for one.
-    #[arg(long, env = "UNDERSTUDY_ADMIN_TOKEN", hide_env_values = true)]
-    token: Option<String>,
+    #[command(flatten)]
+    admin: Admin,
 }
 
 pub(super) async fn run(args: Args, json: bool) -> anyhow::Result<Exit> {
-    let status = fetch(&args).await?;
+    let status = args.admin.get("/admin/v1/status").await?;
     match json {
         true => output::say_json(&status),
         false => output::say(&for_people(&status)),
     }
     let open = status["admission"] == "open";
     Ok(if open { Exit::Fine } else { Exit::Finding })
-}
-
-async fn fetch(args: &Args) -> anyhow::Result<Value> {
-    let url = url(&args.admin);
-    let client = reqwest::Client::builder()
-        .no_proxy()
-        .timeout(Duration::from_secs(10))
-        .build()?;
-    let mut request = client.get(&url);
-    if let Some(token) = &args.token {
-        request = request.bearer_auth(token);
-    }
-    let response = request
-        .send()
-        .await
-        .with_context(|| format!("no gateway answers at {url}"))?;
-    let status = response.status();
-    anyhow::ensure!(
-        status != 401,
-        "{url} asks for an admin token: give --token or UNDERSTUDY_ADMIN_TOKEN"
-    );
-    anyhow::ensure!(
-        status != 404,
-        "{url} does not exist: --admin takes the address of `listen.admin`"
-    );
-    anyhow::ensure!(status.is_success(), "{url} answered {status}");
-    let body = response.bytes().await.context("the answer broke off")?;
-    serde_json::from_slice(&body).with_context(|| format!("{url} is not an Understudy admin listener"))
-}
-
-fn url(admin: &str) -> String {
-    let scheme = if admin.contains("://") { "" } else { "http://" };
-    format!("{scheme}{}/admin/v1/status", admin.trim_end_matches('/'))
 }
 
 fn for_people(status: &Value) -> String {
@@ -83,20 +44,4 @@ fn for_people(status: &Value) -> String {
         .map(|(label, key)| format!("{label:<16} {}", text(key)))
         .collect();
     lines.join("\n")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_admin_listener_is_found_with_and_without_a_scheme() {
-        for (admin, found) in [
-            ("127.0.0.1:4243", "http://127.0.0.1:4243/admin/v1/status"),
-            ("http://127.0.0.1:4243/", "http://127.0.0.1:4243/admin/v1/status"),
-            ("https://ops.example.com", "https://ops.example.com/admin/v1/status"),
-        ] {
-            assert_eq!(url(admin), found);
-        }
-    }
 }

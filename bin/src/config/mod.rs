@@ -7,10 +7,11 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path as FilePath;
+use std::sync::Arc;
 
 use secrecy::SecretString;
 use tracing::level_filters::LevelFilter;
-use understudy_messages::settings::Settings;
+use understudy_messages::settings::{AgentSettings, Settings};
 
 use field::Reading;
 pub use problem::Problem;
@@ -108,7 +109,26 @@ impl ServerConfig {
     /// [`ConfigError::Invalid`] with every problem found in it.
     pub fn load(path: &FilePath) -> Result<Self, ConfigError> {
         let text = read_bounded(path, Self::MAX_FILE).map_err(ConfigError::Unreadable)?;
-        Self::parse(&text, &|name| std::env::var(name).ok())
+        let mut config = Self::parse(&text, &|name| std::env::var(name).ok())?;
+        config.begin_paths_at(path.parent().unwrap_or(path));
+        Ok(config)
+    }
+
+    /// Makes relative paths in the settings begin at `folder`, the one of the file.
+    fn begin_paths_at(&mut self, folder: &FilePath) {
+        let settings = &mut self.settings;
+        for path in &mut settings.plugins.load_paths {
+            *path = folder.join(&path);
+        }
+        for agent in &mut settings.agents {
+            if let Some(workspace) = &agent.workspace {
+                let workspace = Some(folder.join(workspace));
+                *agent = Arc::new(AgentSettings {
+                    workspace,
+                    ..(**agent).clone()
+                });
+            }
+        }
     }
 
     /// Checks a configuration given as text.

@@ -1,7 +1,9 @@
 //! `understudy config show`: the settings in effect, every default filled in, every secret hidden.
 
+use std::path::Path;
+
 use serde::Serialize;
-use understudy_messages::ids::ModelRef;
+use understudy_messages::ids::{ModelRef, Name};
 use understudy_messages::settings::{AgentSettings, ModelSettings, ProviderSettings, Settings};
 
 use super::ServerConfig;
@@ -11,6 +13,7 @@ use super::document::{
 };
 use super::yaml::Yaml;
 
+mod plugins;
 #[cfg(test)]
 mod tests;
 
@@ -48,6 +51,7 @@ fn document(config: &ServerConfig) -> Document {
         agents: entries(settings.agents.iter().map(|agent| (&agent.name, agent)), |agent| {
             self::agent(agent)
         }),
+        plugins: plugins::plugins(&settings.plugins),
         defaults: defaults(settings),
         client_keys: config.client_keys.iter().map(|_| Secret).collect(),
         admin_token: config.admin_token.as_ref().map(|_| Secret),
@@ -112,6 +116,8 @@ fn agent(agent: &AgentSettings) -> Agent {
                 .map(|status| Status::from(u32::from(*status)))
                 .collect(),
         },
+        workspace: agent.workspace.as_deref().map(path),
+        plugins: agent.plugins.as_deref().map(ids),
     }
 }
 
@@ -127,6 +133,14 @@ fn defaults(settings: &Settings) -> Defaults {
 
 fn names(models: &[ModelRef]) -> Vec<String> {
     models.iter().map(|model| literal(&model.to_string())).collect()
+}
+
+fn ids(plugins: &[Name]) -> Vec<Name> {
+    plugins.iter().map(|id| literal(id).into()).collect()
+}
+
+fn path(path: &Path) -> String {
+    literal(&path.display().to_string())
 }
 
 /// Text that reading gives back as it is: `${` would begin a reference.

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use secrecy::ExposeSecret;
+use understudy_messages::hooks::Hook;
 use understudy_messages::ids::ModelRef;
 use understudy_messages::settings::{Api, BrokenStream, ContentFilter, KeyOrder, MalformedFrame};
 
@@ -440,7 +441,7 @@ models:
 agents:
   a b: { model: { fallbacks: [fst] } }
   c: openai/a
-plugins: {}
+plugins: { allow: [a, A], load_paths: [""], entries: { g: { hooks: { timeout: 11m, timeouts: { agentEnd: 1s } } } } }
 defaults:
   timeouts: { idle: 0s, total: 5s }
   limits: { body: 20 mb, in_flight: [] }
@@ -449,7 +450,7 @@ colour: red
 "#;
     let error = ServerConfig::parse(text, &|_| None).expect_err("is refused");
     insta::assert_snapshot!(report::for_people("understudy.yaml", &error), @r#"
-    understudy.yaml: 26 problems
+    understudy.yaml: 29 problems
 
     admin_token: is missing, and the admin listener 0.0.0.0:4243 is not on loopback
       fix:   set a token, or listen on 127.0.0.1
@@ -516,8 +517,19 @@ colour: red
     agents.c: is text, not a section  (understudy.yaml:12)
       fix:   write a section here
 
-    plugins: `plugins` is not supported yet  (understudy.yaml:13)
-      fix:   remove it: this release would not act on it
+    plugins.load_paths[0]: is empty  (understudy.yaml:13)
+      found: 
+      fix:   write the path of a folder
+
+    plugins.allow[1]: is listed twice  (understudy.yaml:13)
+      found: A
+      fix:   remove one of the two
+
+    plugins.entries.g.hooks.timeout: is longer than ten minutes  (understudy.yaml:13)
+      fix:   give a handler at most 10m
+
+    plugins.entries.g.hooks.timeouts.agentEnd: is no hook: there is no such hook; agent_end is meant  (understudy.yaml:13)
+      fix:   did you mean `agent_end`?
 
     defaults.timeouts.idle: must be more than zero  (understudy.yaml:15)
       found: 0s
@@ -538,7 +550,7 @@ colour: red
       fix:   choose from: off, error, warn, info, debug, trace
 
     colour: is not a known key  (understudy.yaml:18)
-      fix:   choose from: listen, client_keys, admin_token, log, providers, models, agents, defaults
+      fix:   choose from: listen, client_keys, admin_token, log, providers, models, agents, defaults, plugins
     "#);
 }
 
@@ -697,4 +709,50 @@ fn every_example_is_valid() {
     for name in ["minimal.yaml", "failover.yaml", "formats.yaml"] {
         assert!(names.contains(&Some(name.into())), "{name} is missing");
     }
+}
+
+#[test]
+fn plugins_are_read_with_what_they_may_do() {
+    let text = format!(
+        "{MINIMAL}{}",
+        r#"
+agents: { a: { model: openai/m, workspace: ./ws, plugins: [guard] } }
+plugins:
+  load_paths: [./plugins]
+  allow: [guard, canon]
+  deny: [other]
+  entries:
+    guard:
+      enabled: true
+      required: false
+      config: { words: ["a", { n: 2 }], rate: 0.5, token: "${T}" }
+      hooks: { allowConversationAccess: true, allowPromptInjection: false, timeout: 5s, timeouts: { agent_end: 9s } }
+"#
+    );
+    let settings = ServerConfig::parse(&text, &|_| Some("sk-canary".to_owned()))
+        .expect("is valid")
+        .settings;
+    let agent = &settings.agents[0];
+    assert_eq!(agent.workspace.as_deref(), Some(FilePath::new("./ws")));
+    assert_eq!(agent.plugins.as_deref(), Some(&["guard".into()][..]));
+    let plugins = &settings.plugins;
+    assert_eq!((plugins.allow.len(), plugins.deny.len(), plugins.enabled), (2, 1, true));
+    let guard = plugins.entry("GUARD").expect("is there");
+    assert_eq!((guard.enabled, guard.required), (Some(true), Some(false)));
+    assert_eq!(
+        (guard.hooks.conversation, guard.hooks.injection),
+        (Some(true), Some(false))
+    );
+    assert_eq!(guard.hooks.timeout, Some(Duration::from_secs(5)));
+    assert_eq!(guard.hooks.timeouts[&Hook::AgentEnd], Duration::from_secs(9));
+    let config = guard.config.as_ref().expect("is there");
+    let expected = serde_json::json!({ "words": ["a", { "n": 2 }], "rate": 0.5, "token": "sk-canary" });
+    assert_eq!(config.value, expected);
+    assert_eq!(config.written["token"], "${T}");
+}
+
+#[test]
+fn a_plugins_settings_are_a_section() {
+    let problem = only_problem(&format!("{MINIMAL}plugins: {{ entries: {{ g: {{ config: [1] }} }} }}"));
+    assert_eq!(problem.0, "plugins.entries.g.config: is a list, not a section");
 }

@@ -1,7 +1,6 @@
 //! YAML as a formatter of `serde_json`: sections in blocks, lists on one line, quotes only where they are needed.
 //!
-//! For documents of sections, lists of plain values and plain values, which is what a configuration is;
-//! its numbers have 32 bits.
+//! Sections inside of lists stand on one line as well.
 
 use std::io::{self, Write};
 
@@ -18,6 +17,8 @@ pub(crate) struct Yaml {
     empty: bool,
     /// A colon was written, and nothing behind it.
     after_colon: bool,
+    /// How many lists are open.
+    lists: usize,
     /// The text being written, as it is meant.
     text: String,
 }
@@ -42,6 +43,18 @@ impl Formatter for Yaml {
 
     fn write_u32<W: ?Sized + Write>(&mut self, writer: &mut W, value: u32) -> io::Result<()> {
         self.plain(writer, &value.to_string())
+    }
+
+    fn write_u64<W: ?Sized + Write>(&mut self, writer: &mut W, value: u64) -> io::Result<()> {
+        self.plain(writer, &value.to_string())
+    }
+
+    fn write_i64<W: ?Sized + Write>(&mut self, writer: &mut W, value: i64) -> io::Result<()> {
+        self.plain(writer, &value.to_string())
+    }
+
+    fn write_f64<W: ?Sized + Write>(&mut self, writer: &mut W, value: f64) -> io::Result<()> {
+        self.plain(writer, &format!("{value:?}"))
     }
 
     fn begin_string<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
@@ -79,6 +92,7 @@ impl Formatter for Yaml {
     }
 
     fn begin_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.lists += 1;
         self.plain(writer, "[")
     }
 
@@ -86,13 +100,24 @@ impl Formatter for Yaml {
         writer.write_all(if first { b"" } else { b", " })
     }
 
-    fn begin_object<W: ?Sized + Write>(&mut self, _: &mut W) -> io::Result<()> {
+    fn end_array<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        self.lists -= 1;
+        writer.write_all(b"]")
+    }
+
+    fn begin_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        if self.lists > 0 {
+            return self.plain(writer, "{");
+        }
         self.depth += 1;
         self.empty = true;
         Ok(())
     }
 
-    fn begin_object_key<W: ?Sized + Write>(&mut self, writer: &mut W, _first: bool) -> io::Result<()> {
+    fn begin_object_key<W: ?Sized + Write>(&mut self, writer: &mut W, first: bool) -> io::Result<()> {
+        if self.lists > 0 {
+            return writer.write_all(if first { b" " } else { b", " });
+        }
         if std::mem::replace(&mut self.begun, true) {
             write!(writer, "\n{:indent$}", "", indent = 2 * (self.depth - 1))?;
         }
@@ -106,6 +131,9 @@ impl Formatter for Yaml {
     }
 
     fn end_object<W: ?Sized + Write>(&mut self, writer: &mut W) -> io::Result<()> {
+        if self.lists > 0 {
+            return writer.write_all(b" }");
+        }
         self.depth -= 1;
         if std::mem::take(&mut self.empty) {
             self.plain(writer, "{}")?;
@@ -153,7 +181,10 @@ mod tests {
 
     #[test]
     fn sections_are_blocks_and_lists_stand_on_one_line() {
-        let value = json!({ "a": { "b": ["x", "1", 2], "c": {}, "d": [] }, "e": null, "f": true, "g": "30s" });
+        let value = json!({
+            "a": { "b": ["x", "1", 2], "c": {}, "d": [] }, "e": null, "f": true, "g": "30s",
+            "h": [{ "i": -1, "j": [{}] }, 1.5], "k": 1.0,
+        });
         let lines = [
             "a:",
             "  b: [x, \"1\", 2]",
@@ -162,6 +193,8 @@ mod tests {
             "e: null",
             "f: true",
             "g: 30s",
+            "h: [{ i: -1, j: [{ }] }, 1.5]",
+            "k: 1.0",
         ];
         assert_eq!(yaml(&value), lines.join("\n"));
     }

@@ -11,6 +11,7 @@ pub(super) async fn metrics(shared: web::Data<Shared>) -> HttpResponse {
     let render = move || {
         let telemetry = &shared.supervision.telemetry;
         telemetry.show_health(&shared.ledgers, shared.clock.now());
+        shared.plugins.show(telemetry);
         telemetry.render()
     };
     match web::block(render).await {
@@ -26,11 +27,15 @@ pub(super) async fn livez() -> HttpResponse {
     HttpResponse::Ok().content_type("text/plain").body("ok\n")
 }
 
-/// Turns are admitted, or wait for a moment only.
+/// Turns are admitted, or wait for a moment only, and every guard that has to be there is.
 pub(super) async fn readyz(shared: web::Data<Shared>) -> HttpResponse {
     let serving = shared.published.load().is_some();
     match (serving, shared.published.closing()) {
-        (true, false) => probe(true, &[]),
+        (true, false) => {
+            let missing: Vec<String> = shared.plugins.missing().map(|id| format!("plugin:{id}")).collect();
+            let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
+            probe(missing.is_empty(), &missing)
+        }
         (_, true) => probe(false, &["shutting-down"]),
         (false, false) => probe(false, &["starting"]),
     }

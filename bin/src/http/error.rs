@@ -34,7 +34,7 @@ pub(super) fn respond(endpoint: Endpoint, failure: &TurnFailure, param: Option<&
         response.insert_header((header::RETRY_AFTER, seconds));
     }
     match failure.source {
-        Source::Chain | Source::Cancelled(_) => {
+        Source::Chain | Source::Cancelled(_) | Source::Guard => {
             response.insert_header((ATTEMPTS, failure.attempts));
             response.insert_header((SHOULD_RETRY, "false"));
         }

@@ -73,6 +73,11 @@ pub fn classify(signal: &Signal<'_>) -> Failure {
     failure(signal.provider, signal.status, &evidence, stated, signal.secrets)
 }
 
+/// What a status means without any words.
+pub fn reason_of_status(status: u16) -> Reason {
+    statuses::bare(status)
+}
+
 /// Why a stream that had begun with success failed: what its error would mean as a response.
 pub fn classify_stream_error(error: &StreamError<'_>) -> Failure {
     let evidence = Evidence::from_parts(error.status, [error.code, error.kind], error.message);

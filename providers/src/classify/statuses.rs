@@ -156,6 +156,11 @@ pub(super) fn meaning(status: u16, text: &Text) -> Verdict {
     }
 }
 
+/// What `status` means without any words.
+pub(super) fn bare(status: u16) -> Reason {
+    row(status).otherwise
+}
+
 /// Whether a web page with this status is an intermediary's, whose words mean nothing.
 pub(super) fn speaks_for_itself(status: u16) -> bool {
     matches!(status, 408 | 499) || status >= 500

@@ -110,9 +110,10 @@ impl Exchange<'_> {
     /// The body: the client's own where the provider speaks its format, else what was said in it in the provider's.
     fn written(&self) -> Result<Written, AttemptError> {
         let (turn, settings) = (&self.attempt.turn.request, &self.upstream.settings);
-        let body = &self.attempt.prompt.body;
-        let (body, facts) = match &self.attempt.prompt.continuation {
-            None => (body.clone(), Cow::Borrowed(&turn.facts)),
+        let prompt = &self.attempt.prompt;
+        let body = &prompt.body;
+        let (body, facts) = match &prompt.continuation {
+            None => (body.clone(), Cow::Borrowed(prompt.facts(turn))),
             Some(continuation) => {
                 let body = continuation::extended(turn.endpoint, body, continuation);
                 let body = body.ok_or_else(|| unfit("an answer to this cannot be gone on with"))?;

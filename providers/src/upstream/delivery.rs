@@ -9,6 +9,7 @@ use understudy_messages::settings::BrokenStream;
 
 use super::Exchange;
 use super::going_on::GoingOn;
+use super::heard::Heard;
 use super::kept::Kept;
 
 /// The largest answer that `on_broken_stream: hold` holds. Of a larger one the rest goes out as it comes.
@@ -26,6 +27,8 @@ pub(super) struct Delivery<'a> {
     holds: bool,
     going_on: Option<GoingOn>,
     kept: Kept,
+    /// What was said, where somebody listens.
+    heard: Option<Heard>,
 }
 
 impl<'a> Delivery<'a> {
@@ -39,6 +42,10 @@ impl<'a> Delivery<'a> {
             holds: attempt.turn.agent.on_broken_stream == BrokenStream::Hold,
             going_on: attempt.prompt.continuation.as_deref().map(GoingOn::new),
             kept: Kept::new(attempt.continuable),
+            heard: attempt
+                .turn
+                .wants_text()
+                .then(|| Heard::new(exchange.upstream.settings.api)),
             exchange,
         }
     }
@@ -87,6 +94,11 @@ impl<'a> Delivery<'a> {
         let api = self.exchange.upstream.settings.api;
         let (text, sent) = std::mem::take(&mut self.kept).into_delivered(progress, api)?;
         Some(Box::new(Delivered { text, sent, usage }))
+    }
+
+    /// The text that was sent, where somebody listens.
+    pub(super) fn heard(&mut self) -> Option<String> {
+        self.heard.take().map(Heard::into_text)
     }
 
     fn has_begun(&self) -> bool {
@@ -140,6 +152,9 @@ impl<'a> Delivery<'a> {
 
     async fn send(&mut self, out: ClientFrame, progress: Progress) -> Result<(), AttemptError> {
         self.kept.add(&out);
+        if let Some(heard) = &mut self.heard {
+            heard.add(&out);
+        }
         self.exchange.attempt.turn.client.note(progress);
         self.exchange.send(out).await
     }

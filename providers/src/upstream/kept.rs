@@ -139,7 +139,7 @@ fn text_of(frames: &[Bytes], api: Api) -> Option<String> {
     Some(text)
 }
 
-fn as_frame(raw: &Bytes) -> Option<Frame> {
+pub(super) fn as_frame(raw: &Bytes) -> Option<Frame> {
     let mut frames = SseDecoder::default();
     frames.push(raw.clone());
     frames.next_frame().ok()?.or_else(|| frames.finish())

@@ -267,6 +267,7 @@ impl<'a> Relay<'a> {
             first_content: self.first_content,
             last: self.last.take(),
             malformed: summary.malformed,
+            text: self.delivery.heard(),
         }
     }
 }

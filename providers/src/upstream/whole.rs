@@ -9,6 +9,7 @@ use understudy_messages::failure::{Cut, Failure, Reason};
 use understudy_messages::provider::{Answered, AttemptError};
 
 use super::fault::fault;
+use super::heard::text_of;
 use super::{Exchange, failed, passing};
 use crate::classify::{TransportFault, transport};
 use crate::wire::{self, Whole};
@@ -28,7 +29,9 @@ impl Exchange<'_> {
         let body = self.within(deadline, TransportFault::WholeLimit, reading).await??;
         let (endpoint, api) = (self.attempt.turn.request.endpoint, self.upstream.settings.api);
         let mut pieces = Vec::new();
-        let answer = wire::read_whole(endpoint, api, &body, (!self.verbatim).then_some(&mut pieces));
+        let listens = self.attempt.turn.wants_text();
+        let taken_apart = (!self.verbatim || listens).then_some(&mut pieces);
+        let answer = wire::read_whole(endpoint, api, &body, taken_apart);
         let answer = answer.map_err(|error| failed(error.observed()))?;
         if answer.error.is_some() {
             return Err(failed(self.classified(None, &headers, &body)));
@@ -36,6 +39,7 @@ impl Exchange<'_> {
         if answer.is_empty() {
             return Err(failed(Failure::observed(Reason::EmptyResponse, Cut::CleanEnd)));
         }
+        let text = listens.then(|| text_of(&pieces));
         self.attempt.turn.client.note(progress(&answer));
         let head = self.head(passing(&headers), dropped);
         self.send(ClientFrame::Head(head)).await?;
@@ -47,6 +51,7 @@ impl Exchange<'_> {
         Ok(Answered {
             finish: answer.finish,
             usage: answer.usage,
+            text,
             ..Answered::default()
         })
     }

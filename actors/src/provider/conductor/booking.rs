@@ -163,14 +163,15 @@ impl Conductor {
             from = %decided.from, to = decided.to.as_ref().map(tracing::field::display),
             reason = decided.reason.as_label(), status = decided.status, cut = ?decided.cut,
             decision = decided.decision.as_label(), "failover decided");
+        self.told_failover(&decided);
         self.context.tap.publish(|| Event::FailoverDecided(decided));
     }
 
     /// Publishes that a candidate was passed over.
-    pub(super) fn skipped(&self, skipped: CandidateSkipped) {
+    pub(super) fn skipped(&self, skipped: &CandidateSkipped) {
         self.context.telemetry.skipped(&skipped.model, skipped.reason);
         tracing::debug!(turn = %skipped.turn, model = %skipped.model, reason = skipped.reason.as_label(), "candidate skipped");
-        self.context.tap.publish(|| Event::CandidateSkipped(skipped));
+        self.context.tap.publish(|| Event::CandidateSkipped(skipped.clone()));
     }
 
     /// Books the end of a stream that the client has seen begin.

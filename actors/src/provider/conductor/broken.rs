@@ -128,6 +128,16 @@ impl Conductor {
         }
     }
 
+    /// The text of the whole answer, where its last part is `text`.
+    pub(super) fn whole_text(&self, text: String) -> String {
+        let before = &self.broken.so_far.text;
+        if before.is_empty() {
+            text
+        } else {
+            format!("{before}{text}")
+        }
+    }
+
     /// Does `work`, and lets the client hear of it as long as its answer has begun and nothing comes.
     pub(super) async fn kept_alive<T>(&self, work: impl Future<Output = T>) -> T {
         let (client, clock) = (&self.turn.client, &self.context.clock);

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use understudy_messages::events::CandidateSkipped;
 use understudy_messages::failure::{Failure, Nuance, Reason};
+use understudy_messages::hooks::TriedModel;
 use understudy_messages::ids::ModelRef;
 use understudy_messages::request::Endpoint;
+use understudy_messages::session::Prompt;
 use understudy_messages::terminal::{self, Outcome, TurnFailure};
 use understudy_messages::turn::Candidate;
 use understudy_providers::wire::{Obstacle, obstacle};
@@ -31,6 +33,8 @@ pub(super) struct Here {
     pub(super) prefilled: bool,
     /// Whether it has refused that.
     pub(super) refused_prefill: bool,
+    /// What it is told, once the session has said it.
+    pub(super) prompt: Option<Prompt>,
 }
 
 impl Here {
@@ -61,6 +65,18 @@ impl Tried {
         match &self.outcome {
             TriedOutcome::Failed(failure) => Some(failure),
             TriedOutcome::Rested(_) => None,
+        }
+    }
+
+    /// As plugins are told.
+    pub(super) fn told(&self) -> TriedModel {
+        TriedModel {
+            provider: self.model.provider.clone(),
+            model: self.model.model.clone(),
+            reason: match &self.outcome {
+                TriedOutcome::Failed(failure) => failure.reason,
+                TriedOutcome::Rested(rest) => rest.reason,
+            },
         }
     }
 
@@ -122,7 +138,7 @@ impl Conductor {
         for place in first..self.cast.candidates.len() {
             let candidate = self.cast.candidates[place].clone();
             if let Some(reason) = self.unfit(&candidate, failure) {
-                self.skip(place, &candidate, reason);
+                let _told = self.skip(place, &candidate, reason);
                 continue;
             }
             match self.enter(&candidate, Purpose::Fresh) {
@@ -261,7 +277,8 @@ impl Conductor {
     }
 
     fn pass_over(&mut self, position: usize, candidate: &Candidate, rest: Rest) {
-        self.skip(position, candidate, rest.reason);
+        let skipped = self.skip(position, candidate, rest.reason);
+        self.note_passed_over(&skipped);
         self.tried.push(Tried {
             position,
             model: candidate.model.clone(),
@@ -269,14 +286,16 @@ impl Conductor {
         });
     }
 
-    fn skip(&self, position: usize, candidate: &Candidate, reason: Reason) {
-        self.skipped(CandidateSkipped {
+    fn skip(&self, position: usize, candidate: &Candidate, reason: Reason) -> CandidateSkipped {
+        let skipped = CandidateSkipped {
             turn: self.turn.request.id,
             model: candidate.model.clone(),
             reason,
             position,
             candidates: self.cast.candidates.len(),
-        });
+        };
+        self.skipped(&skipped);
+        skipped
     }
 }
 

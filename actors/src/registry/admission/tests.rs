@@ -8,6 +8,7 @@ fn generation(number: u64) -> Arc<Generation> {
     Arc::new(Generation::new(
         GenerationId(number),
         Roster::new(Arc::new(settings())),
+        crate::registry::testing::no_hooks(),
         Vec::new(),
     ))
 }

@@ -7,9 +7,10 @@ use std::time::Duration;
 use understudy_messages::clock::Instant;
 use understudy_messages::events::{Event, TerminalFailure, TerminalKind, TurnEnded};
 use understudy_messages::failure::Reason;
+use understudy_messages::hooks::{Hook, HookEvent, ModelFailureTerminalEvent, RunIds, TriedModel};
 use understudy_messages::ids::{GenerationId, ModelRef, Name};
 use understudy_messages::terminal::{Source, TurnFailure};
-use understudy_messages::turn::{Performance, TurnOutcome, TurnRequest};
+use understudy_messages::turn::{Performance, TurnContext, TurnOutcome, TurnRequest};
 
 use crate::registry::Generation;
 use crate::session::SessionContext;
@@ -58,13 +59,20 @@ impl Closing {
     }
 
     /// The turn was performed.
-    pub(super) fn ended(&self, agent: &Name, generation: GenerationId, performance: &Performance, waited: Duration) {
+    pub(super) fn ended(
+        &self,
+        turn: &TurnContext,
+        generation: GenerationId,
+        performance: &Performance,
+        waited: Duration,
+    ) {
+        let agent = &turn.agent.name;
         let place = performance.served_by.as_ref().map(|(place, _)| *place);
         let result = TurnResult::from(&performance.outcome);
         let duration = self.count(Some(agent), result, place, performance.attempts.len());
         let own = duration.saturating_sub(performance.upstream + waited);
         self.context.telemetry.turns().overhead(own);
-        self.terminal(agent, performance);
+        self.terminal(turn, performance);
         self.publish(agent, generation, performance);
     }
 
@@ -90,7 +98,7 @@ impl Closing {
     }
 
     /// A turn that failed before a byte of an answer is told of as such.
-    fn terminal(&self, agent: &Name, performance: &Performance) {
+    fn terminal(&self, turn: &TurnContext, performance: &Performance) {
         let before_answer = matches!(
             performance.outcome,
             TurnOutcome::Failed {
@@ -103,20 +111,36 @@ impl Closing {
         };
         let kind = match failure.source {
             Source::Chain => TerminalKind::AllModelsFailed,
-            Source::Cancelled(_) | Source::Gateway => TerminalKind::RunFailedBeforeReply,
+            Source::Cancelled(_) | Source::Gateway | Source::Guard => TerminalKind::RunFailedBeforeReply,
         };
         self.context.telemetry.terminal(kind, failure.cause);
         self.log_terminal(kind, failure, performance.attempts.len());
         self.context.tap.publish(|| {
             Event::TerminalFailure(TerminalFailure {
                 turn: self.request.id,
-                agent: agent.clone(),
+                agent: turn.agent.name.clone(),
                 kind,
                 reason: failure.cause,
                 final_message: failure.sentence.clone(),
                 attempts: performance.attempts.clone(),
             })
         });
+        self.tell_terminal(turn, kind, failure, &performance.tried);
+    }
+
+    /// What the client was told is what plugins are told.
+    fn tell_terminal(&self, turn: &TurnContext, kind: TerminalKind, failure: &TurnFailure, tried: &[TriedModel]) {
+        if !turn.hooks.fires(Hook::ModelFailureTerminal) {
+            return;
+        }
+        let context = turn.scene.context();
+        let event = ModelFailureTerminalEvent {
+            run: RunIds::from(&**context),
+            final_message: failure.client_message().to_owned(),
+            kind: kind.as_label(),
+            attempts: (kind == TerminalKind::AllModelsFailed).then(|| tried.to_vec()),
+        };
+        turn.hooks.fire(HookEvent::ModelFailureTerminal(event), context.clone());
     }
 
     /// Where nobody was asked the rests have told why already: in an outage a line for each turn would bury them.
@@ -149,12 +173,5 @@ impl Closing {
 
 /// A turn in which nobody was asked.
 fn failed(reason: Reason, after_content: bool) -> Performance {
-    Performance {
-        outcome: TurnOutcome::Failed { reason, after_content },
-        attempts: Vec::new(),
-        served_by: None,
-        usage: None,
-        upstream: Duration::ZERO,
-        failure: None,
-    }
+    Performance::nothing(TurnOutcome::Failed { reason, after_content }, None)
 }

@@ -9,9 +9,11 @@ use understudy_messages::ids::Name;
 use understudy_messages::settings::{Api, BrokenStream, ContentFilter, KeyOrder, MalformedFrame};
 
 pub(crate) use defaults::{Defaults, Listen, Log};
+pub(crate) use plugins::{HookAccess, Plugin, Plugins};
 pub(crate) use scalar::{Attempts, Bytes, Count, Flag, Retries, Secret, Status, Time, Word};
 
 mod defaults;
+mod plugins;
 mod scalar;
 
 /// The configuration of an Understudy gateway. `${NAME}` in a value stands for an environment variable.
@@ -29,6 +31,9 @@ pub(crate) struct Document {
     /// Who speaks, with which models. A request that names no agent gets the one named `default`, else the first.
     #[schemars(default)]
     pub(crate) agents: Entries<Agent>,
+    /// The plugins: where they are found, which are loaded, and what they may do.
+    #[schemars(default)]
+    pub(crate) plugins: Plugins,
     /// What holds unless an agent or a model says otherwise.
     #[schemars(default)]
     pub(crate) defaults: Defaults,
@@ -130,6 +135,12 @@ pub(crate) struct Agent {
     /// When to move on beyond the built-in rules.
     #[schemars(default)]
     pub(crate) failover: Failover,
+    /// The folder that it works in: plugins read its files there. A relative path begins at the configuration file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) workspace: Option<String>,
+    /// The plugins that its turns call, by id; without it all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) plugins: Option<Vec<Name>>,
 }
 
 /// The models of an agent.

@@ -13,6 +13,7 @@ use super::raw::{Node, Value};
 use super::{Environment, suggestion, unsupported};
 pub(crate) use scalar::Text;
 
+mod own;
 mod scalar;
 
 /// One reading of one document: the variables it may use and the problems found so far.

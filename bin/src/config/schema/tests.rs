@@ -87,6 +87,9 @@ fn every_key_is_described_and_no_section_is_open() {
 /// Whether a value fits the schema in kind, keys, words and ranges; of the patterns only that of a
 /// reference to a variable is looked at.
 fn fits(schema: &Value, value: &Written) -> Result<(), String> {
+    if schema == true {
+        return Ok(());
+    }
     if let Some(choices) = schema["anyOf"].as_array() {
         let refusals: Result<Vec<()>, String> = match choices.iter().any(|choice| fits(choice, value).is_ok()) {
             true => return Ok(()),
@@ -136,7 +139,9 @@ fn matches(schema: &Value, text: &str) -> bool {
 
 fn entry<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
     let kind = if key.contains('/') { "/" } else { "^[^/]+$" };
-    let open = schema.get("additionalProperties").filter(|entry| entry.is_object());
+    let open = schema
+        .get("additionalProperties")
+        .filter(|entry| entry.is_object() || **entry == true);
     schema["properties"].get(key).or_else(|| pattern(schema, kind)).or(open)
 }
 
@@ -205,6 +210,14 @@ fn what_the_reader_refuses_by_kind_word_or_range_does_not_fit_either() {
             "defaults: { limits: { body: [1] } }",
         ),
         ("log: ", "log: { colour: red }"),
+        (
+            "plugins: { entries: { g: { config: { any: [{ thing: 1.5 }] }, hooks: { timeouts: { agent_end: 5s } } } } }",
+            "plugins: { entries: { g: { settings: {} } } }",
+        ),
+        (
+            "plugins: { load_paths: [./plugins], entries: { g: { required: true, hooks: { timeout: 5s } } } }",
+            "plugins: { load_paths: ./plugins }",
+        ),
     ] {
         for (text, fits) in [(good, true), (bad, false)] {
             let text = format!("{LONG}{text}");

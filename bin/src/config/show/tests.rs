@@ -13,7 +13,12 @@ models:
   local/30: { prefill: true, embedding_space: thirty }
 agents:
   support: { model: openai/gpt-5.5, on_broken_stream: hold, on_content_filter: next, failover: { on_status: [404, 418] } }
-  another: { model: fast }
+  another: { model: fast, workspace: ./ws, plugins: [guard] }
+plugins:
+  load_paths: [./plugins]
+  entries:
+    guard: { enabled: true, config: { apiKey: sk-canary-7, other: "${SECOND}", words: [a, { rate: 0.5 }] } }
+    canon: { hooks: { allowConversationAccess: true, timeouts: { agent_end: 5s } } }
 defaults:
   retry: { short_wait: 1500ms, max_per_target: 2 }
   breaker: { failures: 5, window: 1m }
@@ -89,6 +94,27 @@ fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
         on_malformed_frame: skip
         failover:
           on_status: []
+        workspace: "./ws"
+        plugins: [guard]
+    plugins:
+      enabled: true
+      load_paths: ["./plugins"]
+      allow: []
+      deny: []
+      entries:
+        canon:
+          hooks:
+            allowConversationAccess: true
+            timeouts:
+              agent_end: 5s
+        guard:
+          enabled: true
+          config:
+            apiKey: "***"
+            other: "${SECOND}"
+            words: [a, { rate: 0.5 }]
+          hooks:
+            timeouts: {}
     defaults:
       session:
         queue_wait: 30s
@@ -141,6 +167,6 @@ fn no_secret_is_shown() {
     for shown in [as_yaml(&config), as_json(&config)] {
         let shown = shown.expect("is written");
         assert!(!shown.contains("canary"), "{shown}");
-        assert_eq!(shown.matches("***").count(), 6, "{shown}");
+        assert_eq!(shown.matches("***").count(), 7, "{shown}");
     }
 }

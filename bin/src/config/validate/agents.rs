@@ -7,6 +7,7 @@ use understudy_messages::ids::{ModelRef, Name};
 use understudy_messages::settings::{AgentSettings, BrokenStream, ContentFilter, MalformedFrame};
 
 use super::models::{self, Models};
+use super::plugins;
 use super::providers::{Providers, refuse_repeated};
 use crate::config::document::Status;
 use crate::config::field::{Field, Text};
@@ -62,6 +63,8 @@ fn agent_of(name: Name, chain: Vec<ModelRef>) -> Option<AgentSettings> {
         on_content_filter: ContentFilter::default(),
         on_malformed_frame: MalformedFrame::default(),
         failover_on_status: Vec::new(),
+        workspace: None,
+        plugins: None,
     })
 }
 
@@ -77,18 +80,24 @@ impl Casting<'_> {
         let mut chain = Vec::new();
         let (mut on_broken_stream, mut on_content_filter, mut on_malformed_frame) = Default::default();
         let mut failover_on_status = Vec::new();
+        let (mut workspace, mut plugins) = (None, None);
         entry.section(|keys| {
             chain = self.chain(&keys.key("model"));
             on_broken_stream = keys.key("on_broken_stream").choice().unwrap_or_default();
             on_content_filter = keys.key("on_content_filter").choice().unwrap_or_default();
             on_malformed_frame = keys.key("on_malformed_frame").choice().unwrap_or_default();
             failover_on_status = on_status(&keys.key("failover"));
+            workspace = plugins::folder(&keys.key("workspace"));
+            let listed = keys.key("plugins");
+            plugins = (!listed.is_absent()).then(|| plugins::ids(&listed));
         });
         Some(AgentSettings {
             on_broken_stream,
             on_content_filter,
             on_malformed_frame,
             failover_on_status,
+            workspace,
+            plugins,
             ..agent_of(name, chain)?
         })
     }

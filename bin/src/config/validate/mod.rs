@@ -11,6 +11,7 @@ use super::{LogSettings, ServerConfig};
 mod agents;
 mod defaults;
 mod models;
+mod plugins;
 mod providers;
 
 /// Reads the whole document. The result counts only if no problem was noted on the way.
@@ -45,6 +46,7 @@ fn no_settings() -> Settings {
         retry: Default::default(),
         breaker: Default::default(),
         limits: Default::default(),
+        plugins: Default::default(),
     }
 }
 
@@ -56,6 +58,7 @@ fn settings(keys: &mut Section<'_>, settings: &mut Settings) {
     settings.aliases = models.aliases;
     settings.models = models.settings;
     defaults::defaults(&keys.key("defaults"), settings);
+    settings.plugins = plugins::plugins(&keys.key("plugins"));
 }
 
 fn listen(field: &Field<'_>, config: &mut ServerConfig) {

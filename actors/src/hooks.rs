@@ -1,0 +1,11 @@
+//! The hook runner: one dispatch point for every hook of every turn.
+//!
+//! [`table`] says who is called, [`merge`] what their answers come to, [`runner`] calls them: in order, each within its
+//! deadline, cancelled when it has passed.
+
+pub mod merge;
+pub mod runner;
+pub mod table;
+
+pub use self::runner::{Hooks, LANE_QUEUE, LANE_WIDTH, Refused};
+pub use self::table::{Access, HookTable, LoadedPlugin};

@@ -1,0 +1,343 @@
+//! Calls handlers: in order or all at once, each within its deadline.
+//!
+//! A deadline ends the wait *and* cancels the handler's work. What a handler's failure means is the hook's row: a gate
+//! refuses, everything else goes on without it. A failure is one log line with nothing in it that a provider or client said.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use understudy_messages::clock::Clock;
+use understudy_messages::hooks::{
+    BlockScope, Hook, HookContext, HookEvent, HookResult, PromptContribution, RunBlock, RunVerdict, ToolFate,
+};
+use understudy_messages::ids::Name;
+use understudy_messages::plugin::{Answering, CallError, CallHook, TurnHooks};
+
+use super::merge::{self, Answer};
+use super::table::{Call, HookTable, Listed};
+use crate::supervision::Tasks;
+use crate::telemetry::{HookOutcome, Telemetry};
+
+/// How many fired events are at work at one time.
+pub const LANE_WIDTH: usize = 16;
+/// How many more may wait; what comes then is dropped and said so.
+pub const LANE_QUEUE: usize = 256;
+
+/// The hooks of one generation, for everyone who works on its turns.
+#[derive(Clone)]
+pub struct Hooks {
+    table: Arc<HookTable>,
+    lane: Arc<Lane>,
+    clock: Clock,
+    tasks: Tasks,
+    telemetry: Arc<Telemetry>,
+}
+
+/// The bounded lane of events that nobody waits for.
+struct Lane {
+    places: Semaphore,
+    width: Semaphore,
+}
+
+/// A gate's refusal, or the answers of its handlers.
+pub type Gated<T> = Result<Vec<Answer<T>>, Refused>;
+
+/// A handler of a gate failed, or a guard that ought to be there is not: what it would have judged is refused.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// Whose handler.
+    pub plugin: Name,
+    /// What was wrong; `None`: the guard is not there.
+    pub error: Option<CallError>,
+}
+
+impl Hooks {
+    /// The hooks of `table`.
+    pub fn new(table: Arc<HookTable>, clock: Clock, tasks: Tasks, telemetry: Arc<Telemetry>) -> Self {
+        Self {
+            table,
+            lane: Arc::new(Lane {
+                places: Semaphore::new(LANE_WIDTH + LANE_QUEUE),
+                width: Semaphore::new(LANE_WIDTH),
+            }),
+            clock,
+            tasks,
+            telemetry,
+        }
+    }
+
+    /// Nobody listens.
+    pub fn nobody(clock: Clock, tasks: Tasks, telemetry: Arc<Telemetry>) -> Self {
+        Self::new(Arc::default(), clock, tasks, telemetry)
+    }
+
+    /// These hooks for an agent that lists its plugins; they share what is bounded.
+    #[must_use]
+    pub fn only(&self, plugins: &[Name]) -> Self {
+        Self {
+            table: Arc::new(self.table.only(plugins)),
+            ..self.clone()
+        }
+    }
+
+    /// Who is called.
+    pub fn table(&self) -> &Arc<HookTable> {
+        &self.table
+    }
+
+    /// Whether anything happens at `hook`: without, no event has to be made.
+    pub fn fires(&self, hook: Hook) -> bool {
+        self.table.fires(hook)
+    }
+
+    /// Calls one handler after the other on the same event. One that fails has no opinion.
+    ///
+    /// `take` picks the answer out of a result; `last` says after which answer nobody else is asked.
+    pub async fn modify<T>(
+        &self,
+        event: HookEvent,
+        context: &Arc<HookContext>,
+        take: impl Fn(HookResult) -> Option<T>,
+        last: impl Fn(&T) -> bool,
+    ) -> Vec<Answer<T>> {
+        let (hook, tool) = (event.hook(), context.tool_name.clone());
+        let event = Arc::new(event);
+        let mut answers = Vec::new();
+        for handler in self.about(hook, tool.as_deref()) {
+            let Ok(result) = self.call(hook, handler, &event, context).await else {
+                continue;
+            };
+            if let Some(answer) = take(result) {
+                let ends = last(&answer);
+                answers.push((handler.plugin.clone(), answer));
+                if ends {
+                    break;
+                }
+            }
+        }
+        answers
+    }
+
+    /// Calls one handler after the other on the same event; one that fails refuses, as does a guard that is not there.
+    pub async fn gate<T>(
+        &self,
+        event: HookEvent,
+        context: &Arc<HookContext>,
+        take: impl Fn(HookResult) -> Option<T>,
+        last: impl Fn(&T) -> bool,
+    ) -> Gated<T> {
+        let (hook, tool) = (event.hook(), context.tool_name.clone());
+        if let Some(plugin) = self.table.missing(hook).cloned() {
+            tracing::warn!(hook = hook.as_label(), %plugin, "a required guard is not there: refused");
+            return Err(Refused { plugin, error: None });
+        }
+        let event = Arc::new(event);
+        let mut answers = Vec::new();
+        for handler in self.about(hook, tool.as_deref()) {
+            let plugin = || handler.plugin.clone();
+            let result = self.call(hook, handler, &event, context).await;
+            let result = result.map_err(|error| Refused {
+                plugin: plugin(),
+                error: Some(error),
+            })?;
+            if let Some(answer) = take(result) {
+                let ends = last(&answer);
+                answers.push((plugin(), answer));
+                if ends {
+                    break;
+                }
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Calls all handlers at once and waits for them.
+    pub async fn observe(&self, event: HookEvent, context: Arc<HookContext>) {
+        let (hook, event) = (event.hook(), Arc::new(event));
+        let tool = context.tool_name.clone();
+        let calls = self
+            .about(hook, tool.as_deref())
+            .map(|handler| self.call(hook, handler, &event, &context));
+        futures::future::join_all(calls).await;
+    }
+
+    /// Calls all handlers at once, and nobody waits for them. When too many are at work the event is dropped.
+    pub fn fire(&self, event: HookEvent, context: Arc<HookContext>) {
+        let hook = event.hook();
+        if self.table.of(hook).is_empty() {
+            return;
+        }
+        if self
+            .lane
+            .places
+            .try_acquire()
+            .map(tokio::sync::SemaphorePermit::forget)
+            .is_err()
+        {
+            tracing::warn!(hook = hook.as_label(), "too many hook events are waiting: dropped");
+            self.telemetry.hook_dropped(hook);
+            return;
+        }
+        let hooks = self.clone();
+        self.tasks.spawn("hook", async move {
+            let place = hooks.lane.width.acquire().await;
+            hooks.observe(event, context).await;
+            drop(place);
+            hooks.lane.places.add_permits(1);
+        });
+    }
+
+    fn about<'a>(&'a self, hook: Hook, tool: Option<&'a str>) -> impl Iterator<Item = &'a Listed> {
+        self.table.of(hook).iter().filter(move |handler| handler.is_about(tool))
+    }
+
+    /// Calls one handler within its deadline.
+    async fn call(
+        &self,
+        hook: Hook,
+        handler: &Listed,
+        event: &Arc<HookEvent>,
+        context: &Arc<HookContext>,
+    ) -> Result<HookResult, CallError> {
+        let began = self.clock.now();
+        handler.count();
+        let result = match &handler.call {
+            Call::Quick(quick) => run_quick(|| quick(event, context)),
+            Call::Instance(port, number) => {
+                // dropped when the wait ends, and with it the handler's work
+                let cancel = CancellationToken::new();
+                let _cancels = cancel.clone().drop_guard();
+                let call = CallHook {
+                    handler: *number,
+                    event: event.clone(),
+                    context: context.clone(),
+                    conversation: handler.conversation,
+                    cancel,
+                };
+                let answered = self.clock.timeout_at(began + handler.deadline, port.send(call)).await;
+                match answered {
+                    Ok(Ok(result)) => result,
+                    Ok(Err(_mailbox)) => Err(CallError::Gone),
+                    Err(_elapsed) => Err(CallError::TimedOut),
+                }
+            }
+        };
+        let took = self.clock.now().duration_since(began);
+        self.telemetry
+            .hook_called(hook, &handler.plugin, HookOutcome::of(&result), took);
+        if let Err(error) = &result {
+            tracing::warn!(hook = hook.as_label(), plugin = %handler.plugin, %error, ?took, "hook handler failed");
+        }
+        result
+    }
+}
+
+impl fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hooks")
+    }
+}
+
+impl TurnHooks for Hooks {
+    fn fires(&self, hook: Hook) -> bool {
+        Self::fires(self, hook)
+    }
+
+    fn fire(&self, event: HookEvent, context: Arc<HookContext>) {
+        Self::fire(self, event, context);
+    }
+
+    fn judge<'a>(&'a self, event: HookEvent, context: Arc<HookContext>) -> Answering<'a, ToolFate> {
+        Box::pin(async move {
+            let params = match &event {
+                HookEvent::BeforeToolCall { params, .. } => params.clone(),
+                _ => Arc::default(),
+            };
+            let take = |result| match result {
+                HookResult::Tool(verdict) => Some(verdict),
+                _ => None,
+            };
+            match self.gate(event, &context, take, |verdict| verdict.block).await {
+                Ok(answers) => merge::tool(&params, answers),
+                Err(refused) => ToolFate::Blocked {
+                    reason: refused.to_string(),
+                    plugin: refused.plugin,
+                    veto: false,
+                },
+            }
+        })
+    }
+
+    fn contributions<'a>(
+        &'a self,
+        event: HookEvent,
+        context: Arc<HookContext>,
+    ) -> Answering<'a, Vec<Answer<PromptContribution>>> {
+        Box::pin(async move {
+            let take = |result| match result {
+                HookResult::Prompt(contribution) => Some(contribution),
+                _ => None,
+            };
+            self.modify(event, &context, take, |_| false).await
+        })
+    }
+
+    fn permit<'a>(&'a self, event: HookEvent, context: Arc<HookContext>) -> Answering<'a, Result<(), RunBlock>> {
+        Box::pin(async move {
+            let take = |result| match result {
+                HookResult::Run(verdict) => Some(verdict),
+                HookResult::None => None,
+                HookResult::Model(_) | HookResult::Prompt(_) | HookResult::Reply(_) | HookResult::Tool(_) => {
+                    Some(RunVerdict::Block {
+                        reason: "invalid decision".to_owned(),
+                        message: None,
+                        category: None,
+                        scope: BlockScope::Turn,
+                        status: None,
+                    })
+                }
+            };
+            let blocks = |verdict: &RunVerdict| matches!(verdict, RunVerdict::Block { .. });
+            let block = match self.gate(event, &context, take, blocks).await {
+                Ok(answers) => merge::run(answers),
+                Err(refused) => Some(refused.into()),
+            };
+            block.map_or(Ok(()), Err)
+        })
+    }
+}
+
+impl From<Refused> for RunBlock {
+    /// A guard that is not there may be back soon: 503.
+    fn from(refused: Refused) -> Self {
+        Self {
+            message: Some(refused.to_string()),
+            scope: BlockScope::Turn,
+            status: refused.error.is_none().then_some(503),
+            plugin: refused.plugin,
+        }
+    }
+}
+
+impl fmt::Display for Refused {
+    /// Fixed words: what a plugin's code said stays in the log.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.error {
+            Some(CallError::Failed(_) | CallError::TimedOut | CallError::Invalid | CallError::Cancelled) => {
+                write!(f, "Blocked: the guard {} could not judge.", self.plugin)
+            }
+            Some(CallError::Gone) | None => write!(f, "Blocked: the required guard {} is not serving.", self.plugin),
+        }
+    }
+}
+
+/// A handler on this thread: its panic is its own failure.
+fn run_quick(handler: impl FnOnce() -> Result<HookResult, String>) -> Result<HookResult, CallError> {
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(handler));
+    match caught {
+        Ok(result) => result.map_err(|words| CallError::failed(&words)),
+        Err(_panic) => Err(CallError::failed("panicked")),
+    }
+}

@@ -1,0 +1,146 @@
+//! What the conductor tells plugins: calls of models as they are made, and every step that is not the same again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use understudy_messages::clock::Instant;
+use understudy_messages::events::{CandidateSkipped, Decision, FailoverDecided};
+use understudy_messages::failure::Reason;
+use understudy_messages::hooks::{Hook, HookEvent, ModelFailoverEvent, RunIds};
+use understudy_messages::ids::ModelRef;
+use understudy_messages::provider::{Answered, AttemptError};
+use understudy_messages::session::Prompt;
+use understudy_messages::turn::Candidate;
+
+use super::Conductor;
+
+impl Conductor {
+    /// A model is about to be asked.
+    pub(super) fn calling(&self, candidate: &Candidate, prompt: &Prompt) {
+        let turn = &self.turn;
+        if turn.hooks.fires(Hook::LlmInput) && turn.request.endpoint.is_conversation() {
+            let conversation = prompt.conversation(&turn.scene).clone();
+            self.fire(HookEvent::LlmInput { conversation }, candidate);
+        }
+        if turn.hooks.fires(Hook::ModelCallStarted) {
+            let event = HookEvent::ModelCallStarted {
+                call_id: self.call_id(),
+                api: candidate.api.as_label(),
+            };
+            self.fire(event, candidate);
+        }
+    }
+
+    /// It has answered, or not. To be called before the attempt is booked.
+    pub(super) fn called(&self, candidate: &Candidate, sent: Instant, result: &Result<Answered, AttemptError>) {
+        let hooks = &self.turn.hooks;
+        if hooks.fires(Hook::ModelCallEnded) {
+            let first_content = result.as_ref().ok().and_then(|answered| answered.first_content);
+            let event = HookEvent::ModelCallEnded {
+                call_id: self.call_id(),
+                api: candidate.api.as_label(),
+                duration_ms: millis(self.context.clock.now().duration_since(sent)),
+                failure: match result {
+                    Ok(_) => None,
+                    Err(AttemptError::Failed { failure, .. }) => Some(failure.reason),
+                    Err(AttemptError::Cancelled) => Some(Reason::Unknown),
+                },
+                time_to_first_byte_ms: first_content.map(millis),
+            };
+            self.fire(event, candidate);
+        }
+        if let Ok(answered) = result
+            && hooks.fires(Hook::LlmOutput)
+            && self.turn.request.endpoint.is_conversation()
+        {
+            let event = HookEvent::LlmOutput {
+                text: Arc::from(answered.text.as_deref().unwrap_or_default()),
+                usage: answered.usage,
+            };
+            self.fire(event, candidate);
+        }
+    }
+
+    /// Something is done about a failure; asking the same again is no failover.
+    pub(super) fn told_failover(&self, decided: &FailoverDecided) {
+        let decision = match decided.decision {
+            Decision::RetrySame => return,
+            Decision::RotateCredential => "rotate_profile",
+            Decision::FallbackModel => "fallback_model",
+            Decision::SurfaceError => "surface_error",
+        };
+        let to = decided.to.as_ref().unwrap_or(&decided.from);
+        self.fire_failover(&decided.from, to, decision, decided.reason, decided.status);
+    }
+
+    /// Notes that a candidate rests; it is told of when it is known who is asked instead.
+    pub(super) fn note_passed_over(&mut self, skipped: &CandidateSkipped) {
+        if self.turn.hooks.fires(Hook::ModelFailover) {
+            self.passed_over.push((skipped.model.clone(), skipped.reason));
+        }
+    }
+
+    /// Tells of those who rest: `to` is asked instead, or nobody is.
+    pub(super) fn told_passed_over(&mut self, to: Option<&ModelRef>) {
+        for (from, reason) in std::mem::take(&mut self.passed_over) {
+            match to {
+                Some(to) if *to == from => {}
+                Some(to) => self.fire_failover(&from, to, "fallback_model", reason, None),
+                None => self.fire_failover(&from, &from, "surface_error", reason, None),
+            }
+        }
+    }
+
+    fn fire_failover(
+        &self,
+        from: &ModelRef,
+        to: &ModelRef,
+        decision: &'static str,
+        reason: Reason,
+        status: Option<u16>,
+    ) {
+        let turn = &self.turn;
+        if !turn.hooks.fires(Hook::ModelFailover) {
+            return;
+        }
+        let context = turn.scene.context();
+        let answering = turn.client.attempt_progress().is_answer();
+        let event = ModelFailoverEvent {
+            run: RunIds::from(&**context),
+            provider: to.provider.clone(),
+            model: to.model.clone(),
+            source_provider: Some(from.provider.clone()),
+            source_model: Some(from.model.clone()),
+            stage: if answering { "assistant" } else { "prompt" },
+            decision,
+            failover_reason: Some(reason),
+            profile_failure_reason: rests_credential(reason).then_some(reason),
+            fallback_configured: self.cast.candidates.len() > 1,
+            timed_out: Some(reason == Reason::Timeout),
+            status,
+            source_recoverable: Some(reason.is_recoverable()),
+        };
+        turn.hooks.fire(HookEvent::ModelFailover(event), context.clone());
+    }
+
+    fn fire(&self, event: HookEvent, candidate: &Candidate) {
+        self.turn.hooks.fire(event, self.turn.scene.context_for(candidate));
+    }
+
+    /// The turn and the number of the attempt under way.
+    fn call_id(&self) -> String {
+        format!("{}-{}", self.turn.request.id, self.attempts.len() + 1)
+    }
+}
+
+/// Whether a failure of this reason lets the credential rest, and not just the model.
+const fn rests_credential(reason: Reason) -> bool {
+    matches!(
+        reason,
+        Reason::RateLimit | Reason::Auth | Reason::AuthPermanent | Reason::Billing
+    )
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,121 @@
+//! What one candidate is told: the client's body and what plugins add to it, if they let it be asked.
+//!
+//! Once for each candidate: `agent_turn_prepare` and `before_prompt_build`, whose texts are written into the body, then
+//! `before_agent_run` on the result.
+
+use std::sync::Arc;
+
+use understudy_messages::hooks::{Hook, HookEvent, RunBlock, Snapshot};
+use understudy_messages::session::{Edited, PreparePrompt, Prompt};
+use understudy_messages::turn::TurnContext;
+use understudy_providers::inject::{Segments, inject};
+use understudy_providers::wire;
+
+use super::told;
+use crate::hooks::merge::{self, PromptAdditions};
+
+/// The most text that plugins may add to one request.
+const MOST_ADDED: usize = 4 << 20;
+
+/// Whether any hook has a say in what a candidate is told.
+pub(super) fn is_shaped(turn: &TurnContext) -> bool {
+    let shaping = [Hook::AgentTurnPrepare, Hook::BeforePromptBuild, Hook::BeforeAgentRun];
+    shaping.into_iter().any(|hook| turn.hooks.fires(hook))
+}
+
+/// The client's body as it came.
+pub(super) fn plain(turn: &TurnContext) -> Prompt {
+    Prompt {
+        body: turn.request.body.clone(),
+        edited: None,
+        continuation: None,
+    }
+}
+
+/// Asks the hooks. A turn that has ended meanwhile gets its plain body: nobody sends it any longer.
+///
+/// # Errors
+/// The block of a guard.
+pub(super) async fn shaped(ask: PreparePrompt) -> Result<Prompt, RunBlock> {
+    tokio::select! {
+        biased;
+        _ended = ask.turn.cancel.cancelled() => Ok(plain(&ask.turn)),
+        prompt = ask_hooks(&ask) => prompt,
+    }
+}
+
+async fn ask_hooks(ask: &PreparePrompt) -> Result<Prompt, RunBlock> {
+    let turn = &ask.turn;
+    let context = turn.scene.context_for(&ask.candidate);
+    let mut answers = Vec::new();
+    if turn.request.endpoint.is_conversation() {
+        let conversation = || turn.scene.conversation().clone();
+        if turn.hooks.fires(Hook::AgentTurnPrepare) {
+            let conversation = conversation();
+            let event = HookEvent::AgentTurnPrepare { conversation };
+            answers = turn.hooks.contributions(event, context.clone()).await;
+            for (_, answer) in &mut answers {
+                // preparing a turn adds context and nothing else
+                (answer.system_prompt, answer.tools_allow) = (None, None);
+                (answer.prepend_system_context, answer.append_system_context) = (None, None);
+            }
+        }
+        if turn.hooks.fires(Hook::BeforePromptBuild) {
+            let conversation = conversation();
+            let event = HookEvent::BeforePromptBuild { conversation };
+            answers.extend(turn.hooks.contributions(event, context.clone()).await);
+        }
+    }
+    let prompt = with(turn, merge::prompt(answers));
+    if turn.hooks.fires(Hook::BeforeAgentRun) {
+        let conversation = prompt.conversation(&turn.scene).clone();
+        let event = HookEvent::BeforeAgentRun { conversation };
+        turn.hooks.permit(event, context).await?;
+    }
+    Ok(prompt)
+}
+
+/// The body with the additions in it. What cannot be added is left out, and said so.
+fn with(turn: &TurnContext, additions: PromptAdditions) -> Prompt {
+    if additions.is_empty() {
+        return plain(turn);
+    }
+    if additions.len() > MOST_ADDED {
+        tracing::warn!(turn = %turn.request.id, bytes = additions.len(), "plugins add too much to a prompt: left out");
+        return plain(turn);
+    }
+    let stays = |tool: &str| additions.allows(tool);
+    let narrows = !additions.tools_allow.is_empty();
+    let segments = Segments {
+        system_prompt: additions.system_prompt.as_deref(),
+        before_system: additions.prepend_system_context.as_deref(),
+        after_system: additions.append_system_context.as_deref(),
+        before_user: additions.prepend_context.as_deref(),
+        after_user: additions.append_context.as_deref(),
+        tools: narrows.then_some(&stays),
+    };
+    let endpoint = turn.request.endpoint;
+    let edited = inject(endpoint, &turn.request.body, &segments).and_then(|body| {
+        let facts = wire::scan(endpoint, &body)?;
+        Ok((body, facts))
+    });
+    match edited {
+        Ok((body, facts)) => {
+            let read = body.clone();
+            let conversation = Snapshot::new(move || told::body(endpoint, &read));
+            Prompt {
+                body,
+                edited: Some(Arc::new(Edited {
+                    facts,
+                    conversation,
+                    marks: additions.marks,
+                })),
+                continuation: None,
+            }
+        }
+        Err(error) => {
+            tracing::warn!(turn = %turn.request.id, %error, "the request takes no additions of plugins: left out");
+            plain(turn)
+        }
+    }
+}

@@ -1,0 +1,85 @@
+//! Questions to the admin listener of a running gateway.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use bytes::Bytes;
+use serde_json::Value;
+
+/// Which gateway is asked.
+#[derive(Clone, Debug, clap::Args)]
+pub(super) struct Admin {
+    /// The gateway's admin listener: an address, with or without `http://`.
+    #[arg(long, default_value = "http://127.0.0.1:4243", env = "UNDERSTUDY_ADMIN")]
+    admin: String,
+    /// The admin token, where the gateway asks for one.
+    #[arg(long, env = "UNDERSTUDY_ADMIN_TOKEN", hide_env_values = true)]
+    token: Option<String>,
+}
+
+impl Admin {
+    /// The JSON at a path.
+    pub(super) async fn get(&self, path: &str) -> anyhow::Result<Value> {
+        let body = self.get_bytes(path).await?;
+        let url = self.url(path);
+        serde_json::from_slice(&body).with_context(|| format!("{url} is not an Understudy admin listener"))
+    }
+
+    /// The text at a path.
+    pub(super) async fn get_text(&self, path: &str) -> anyhow::Result<String> {
+        let body = self.get_bytes(path).await?;
+        Ok(String::from_utf8_lossy(&body).into_owned())
+    }
+
+    async fn get_bytes(&self, path: &str) -> anyhow::Result<Bytes> {
+        let url = self.url(path);
+        let client = reqwest::Client::builder()
+            .no_proxy()
+            .timeout(Duration::from_secs(10))
+            .build()?;
+        let mut request = client.get(&url);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        let response = request
+            .send()
+            .await
+            .with_context(|| format!("no gateway answers at {url}"))?;
+        let status = response.status();
+        anyhow::ensure!(
+            status != 401,
+            "{url} asks for an admin token: give --token or UNDERSTUDY_ADMIN_TOKEN"
+        );
+        anyhow::ensure!(
+            status != 404,
+            "{url} does not exist: --admin takes the address of `listen.admin`"
+        );
+        anyhow::ensure!(status.is_success(), "{url} answered {status}");
+        response.bytes().await.context("the answer broke off")
+    }
+
+    fn url(&self, path: &str) -> String {
+        let scheme = if self.admin.contains("://") { "" } else { "http://" };
+        format!("{scheme}{}{path}", self.admin.trim_end_matches('/'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_admin_listener_is_found_with_and_without_a_scheme() {
+        for (admin, found) in [
+            ("127.0.0.1:4243", "http://127.0.0.1:4243/admin/v1/status"),
+            ("http://127.0.0.1:4243/", "http://127.0.0.1:4243/admin/v1/status"),
+            ("https://ops.example.com", "https://ops.example.com/admin/v1/status"),
+        ] {
+            let admin = Admin {
+                admin: admin.to_owned(),
+                token: None,
+            };
+            assert_eq!(admin.url("/admin/v1/status"), found);
+        }
+    }
+}

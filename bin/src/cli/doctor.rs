@@ -1,0 +1,157 @@
+//! `understudy doctor`: what is wrong with a running gateway, and what to do about it.
+
+use serde_json::{Value, json};
+use understudy_actors::telemetry::TURNS;
+
+use super::admin::Admin;
+use super::plugins::items;
+use super::{Exit, output};
+use crate::scrape::Scrape;
+
+/// Hooks that some turn fires at whatever happens in it: a plugin that has one of them is called sooner or later.
+const EVERY_TURN: [&str; 8] = [
+    "before_model_resolve",
+    "agent_turn_prepare",
+    "before_prompt_build",
+    "before_agent_run",
+    "before_agent_reply",
+    "agent_end",
+    "model_call_started",
+    "llm_input",
+];
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Args {
+    #[command(flatten)]
+    admin: Admin,
+}
+
+/// Something that is wrong.
+#[derive(Debug, PartialEq, Eq)]
+struct Finding {
+    plugin: Option<String>,
+    message: String,
+}
+
+pub(super) async fn run(args: Args, json: bool) -> anyhow::Result<Exit> {
+    let report = args.admin.get("/admin/v1/plugins").await?;
+    let scrape = Scrape::parse(&args.admin.get_text("/metrics").await?);
+    let findings = findings(&report, scrape.count(TURNS.name, &[]));
+    match json {
+        true => {
+            let shown = findings
+                .iter()
+                .map(|it| json!({ "plugin": it.plugin, "message": it.message }));
+            output::say_json(&json!({ "findings": shown.collect::<Vec<_>>() }));
+        }
+        false => output::say(&for_people(&findings)),
+    }
+    Ok(if findings.is_empty() { Exit::Fine } else { Exit::Finding })
+}
+
+/// All that is wrong, after so many turns.
+fn findings(report: &Value, turns: u64) -> Vec<Finding> {
+    let finding = |plugin: &Value, message: String| Finding {
+        plugin: plugin.as_str().map(str::to_owned),
+        message,
+    };
+    let noted = items(report, "diagnostics").iter().filter(|it| it["level"] != "info");
+    let mut findings: Vec<Finding> = noted
+        .map(|it| finding(&it["plugin_id"], it["message"].as_str().unwrap_or_default().to_owned()))
+        .collect();
+    for plugin in items(report, "plugins") {
+        if let Some(message) = serving(plugin).or_else(|| called(plugin, turns)) {
+            findings.push(finding(&plugin["id"], message));
+        }
+    }
+    findings
+}
+
+/// What is wrong with an instance that was loaded and does not serve, or that has to.
+fn serving(plugin: &Value) -> Option<String> {
+    let why = plugin["error"].as_str().unwrap_or("it does not serve");
+    let broken = plugin["status"] == "error" || plugin["status"] == "failed";
+    match (broken, plugin["required"] == true) {
+        (_, true) if plugin["status"] != "loaded" => Some(format!(
+            "is required and does not serve ({why}): what it would judge is refused"
+        )),
+        (true, false) if plugin["status"] == "failed" => Some(format!("has failed: {why}")),
+        (_, _) => None,
+    }
+}
+
+/// What is wrong with a plugin that is loaded and never called.
+fn called(plugin: &Value, turns: u64) -> Option<String> {
+    let hooks = items(plugin, "hooks");
+    if plugin["status"] != "loaded" || hooks.is_empty() {
+        return None;
+    }
+    if plugin["handlers_listed"] == 0 {
+        return Some("is loaded, but all its handlers were left out: its hooks never fire".to_owned());
+    }
+    let often = |hook: &Value| hook["hook"].as_str().is_some_and(|hook| EVERY_TURN.contains(&hook));
+    let silent = plugin["hook_calls"] == 0 && turns > 0 && hooks.iter().any(often);
+    silent.then(|| format!("is loaded, but its hooks have not fired in any of {turns} turns"))
+}
+
+fn for_people(findings: &[Finding]) -> String {
+    if findings.is_empty() {
+        return "nothing is wrong".to_owned();
+    }
+    let line = |it: &Finding| match &it.plugin {
+        Some(plugin) => format!("{plugin}: {}", it.message),
+        None => it.message.clone(),
+    };
+    findings.iter().map(line).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn loaded(calls: u64, listed: u64) -> Value {
+        json!({
+            "id": "p", "status": "loaded", "required": false, "hook_calls": calls, "handlers_listed": listed,
+            "hooks": [{ "hook": "agent_end", "priority": 0 }],
+        })
+    }
+
+    fn messages(plugin: &Value, turns: u64) -> Vec<String> {
+        let report = json!({ "plugins": [plugin], "diagnostics": [] });
+        findings(&report, turns).into_iter().map(|it| it.message).collect()
+    }
+
+    #[test]
+    fn a_plugin_whose_hooks_never_fire_is_named() {
+        assert!(messages(&loaded(0, 1), 0).is_empty(), "nothing has happened yet");
+        assert!(messages(&loaded(3, 1), 7).is_empty());
+        assert!(messages(&loaded(0, 1), 7)[0].contains("7 turns"));
+        assert!(messages(&loaded(0, 0), 0)[0].contains("left out"));
+    }
+
+    #[test]
+    fn a_plugin_that_is_only_called_when_something_fails_may_be_silent() {
+        let mut plugin = loaded(0, 1);
+        plugin["hooks"] = json!([{ "hook": "model_failover", "priority": 0 }]);
+        assert!(messages(&plugin, 7).is_empty());
+    }
+
+    #[test]
+    fn a_guard_that_is_gone_is_named_and_so_is_an_instance_that_failed() {
+        let gone = json!({ "id": "g", "status": "error", "required": true, "error": "was not found" });
+        assert!(messages(&gone, 0)[0].contains("refused"));
+        let failed = json!({ "id": "g", "status": "failed", "required": false, "error": "its code panicked" });
+        assert!(messages(&failed, 0)[0].contains("panicked"));
+    }
+
+    #[test]
+    fn what_was_noted_at_load_is_found_unless_it_is_only_good_to_know() {
+        let report = json!({ "plugins": [], "diagnostics": [
+            { "level": "warn", "message": "both write the canon" },
+            { "level": "info", "plugin_id": "p", "message": "is off" },
+        ] });
+        let found = findings(&report, 0);
+        assert_eq!(found.len(), 1);
+        assert_eq!(for_people(&found), "both write the canon");
+    }
+}

@@ -1,0 +1,153 @@
+//! Plugins as the admin listener shows them.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use understudy_actors::hooks::LoadedPlugin;
+use understudy_actors::plugin::InstanceState;
+use understudy_actors::telemetry::Telemetry;
+use understudy_messages::hooks::HOOKS;
+use understudy_messages::ids::Name;
+use understudy_plugins::Registration;
+use understudy_plugins::manifest::HostKind;
+
+use super::{Diagnostic, Phase, Plugin, Plugins, Status};
+
+/// Every plugin, and what people should know.
+#[derive(Serialize)]
+pub(crate) struct Report {
+    plugins: Vec<One>,
+    diagnostics: Vec<Diagnostic>,
+}
+
+/// One plugin.
+#[derive(Serialize)]
+struct One {
+    id: Name,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    version: Option<String>,
+    origin: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    host: Option<&'static str>,
+    enabled: bool,
+    reason: &'static str,
+    status: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    failure_phase: Option<Phase>,
+    required: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shape: Option<&'static str>,
+    allow_conversation_access: bool,
+    allow_prompt_injection: bool,
+    hooks: Vec<OneHook>,
+    tools: Vec<String>,
+    handlers_listed: usize,
+    hook_calls: u64,
+    calls_in_flight: u64,
+}
+
+/// One handler that a plugin registered.
+#[derive(Serialize)]
+struct OneHook {
+    hook: &'static str,
+    priority: i32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tools: Option<Vec<String>>,
+}
+
+impl Plugins {
+    /// Everything, as it is now.
+    pub(crate) fn report(&self) -> Report {
+        Report {
+            plugins: self.plugins.iter().map(|plugin| self.one(plugin)).collect(),
+            diagnostics: self.diagnostics.clone(),
+        }
+    }
+
+    fn one(&self, plugin: &Plugin) -> One {
+        let (manifest, table) = (plugin.manifest.as_ref(), self.hooks.table());
+        let working = plugin.working();
+        let registration = working.map(|working| &*working.loaded.registration);
+        let listed = HOOKS.iter().flat_map(|row| table.of(row.hook));
+        let (error, failure_phase) = match &plugin.status {
+            Status::Disabled => (None, None),
+            Status::Failed(failure) => (Some(failure.error.clone()), Some(failure.phase)),
+            Status::Loaded(working) => (working.served.failure(), None),
+        };
+        One {
+            id: plugin.id.clone(),
+            name: manifest.and_then(|manifest| manifest.name.clone()),
+            description: manifest.and_then(|manifest| manifest.description.clone()),
+            version: manifest.and_then(|manifest| manifest.version.clone()),
+            origin: plugin.origin.as_label(),
+            source: plugin.source.clone(),
+            host: plugin.host.map(HostKind::as_label),
+            enabled: plugin.cause.enables(),
+            reason: plugin.cause.as_label(),
+            status: status(plugin),
+            error,
+            failure_phase,
+            required: plugin.required,
+            shape: registration.map(shape),
+            allow_conversation_access: plugin.access.conversation,
+            allow_prompt_injection: plugin.access.injection,
+            hooks: registration.map(hooks).unwrap_or_default(),
+            tools: registration.map(tools).unwrap_or_default(),
+            handlers_listed: listed.filter(|handler| handler.plugin == plugin.id).count(),
+            hook_calls: table.calls(&plugin.id),
+            calls_in_flight: working.map_or(0, |working| working.served.calls_in_flight()),
+        }
+    }
+
+    /// Says once which plugins are loaded.
+    pub(super) fn announce(&self, telemetry: &Telemetry) {
+        for plugin in &self.plugins {
+            let Some(working) = plugin.working() else { continue };
+            let LoadedPlugin { registration, .. } = &working.loaded;
+            let (hooks, tools) = (registration.hooks.len(), registration.tools.len());
+            let version = plugin.manifest.as_ref().and_then(|manifest| manifest.version.clone());
+            let version = version.unwrap_or_default();
+            telemetry.plugin_loaded(&plugin.id, &version, shape(registration));
+            tracing::info!(plugin = %plugin.id, hooks, tools, reason = plugin.cause.as_label(), "plugin loaded");
+        }
+        self.show(telemetry);
+    }
+}
+
+fn status(plugin: &Plugin) -> &'static str {
+    match (&plugin.status, plugin.state()) {
+        (Status::Disabled, _) => "disabled",
+        (Status::Failed(_), _) => "error",
+        (Status::Loaded(_), Some(InstanceState::Failed)) => "failed",
+        (Status::Loaded(_), _) => "loaded",
+    }
+}
+
+/// The contract's word for what a plugin registered (§5.3): it has no capabilities, since there are none to register.
+fn shape(registration: &Registration) -> &'static str {
+    match registration.tools.is_empty() && !registration.hooks.is_empty() {
+        true => "hook-only",
+        false => "non-capability",
+    }
+}
+
+fn hooks(registration: &Registration) -> Vec<OneHook> {
+    let one = |hook: &understudy_plugins::HookRegistration| OneHook {
+        hook: hook.hook.as_label(),
+        priority: hook.priority,
+        tools: hook.tools.clone(),
+    };
+    registration.hooks.iter().map(one).collect()
+}
+
+fn tools(registration: &Registration) -> Vec<String> {
+    registration.tools.iter().map(|tool| tool.name.clone()).collect()
+}

@@ -1,0 +1,56 @@
+//! Which plugins have to serve: guards from outside, and what somebody says has to.
+
+use understudy_messages::hooks::Hook;
+use understudy_plugins::Registration;
+use understudy_plugins::enablement::{Cause, Origin};
+use understudy_plugins::manifest::Manifest;
+
+use super::candidates::Candidate;
+use super::load::Loading;
+use super::{Level, Phase, Status};
+
+/// What a guard refuses while it is not serving.
+pub(super) const GATES: [Hook; 2] = [Hook::BeforeToolCall, Hook::BeforeAgentRun];
+
+impl Loading<'_> {
+    /// Whether what a plugin would judge is refused while it is not serving. Only an explicit disable lifts it.
+    pub(super) fn is_required(&mut self, candidate: &Candidate, cause: Cause, status: &Status) -> bool {
+        if self.config().switches_off(&candidate.id) {
+            return false;
+        }
+        let said = self.config().entry(&candidate.id).and_then(|entry| entry.required);
+        let manifest = candidate.manifest.as_ref().filter(|_| cause.enables());
+        if let Some(required) = said.or(manifest.and_then(|manifest| manifest.required)) {
+            return required;
+        }
+        if candidate.origin == Origin::Bundled {
+            return false;
+        }
+        match status {
+            Status::Disabled => false,
+            Status::Loaded(working) => is_guard(&working.loaded.registration),
+            Status::Failed(_) => {
+                let guards = manifest.is_some_and(|manifest| says_it_guards(manifest));
+                if !guards {
+                    let message = "whether it is a guard is not known, since it never registered: calls that it would \
+                                   have judged pass, unless its entry says `required: true`";
+                    self.note(Level::Warn, Phase::Register, Some(&candidate.id), message);
+                }
+                guards
+            }
+        }
+    }
+}
+
+fn is_guard(registration: &Registration) -> bool {
+    registration.hooks.iter().any(|hook| GATES.contains(&hook.hook))
+}
+
+/// Whether a manifest lists hooks of its plugin, and a guard's among them.
+fn says_it_guards(manifest: &Manifest) -> bool {
+    let hooks = manifest.all.get("hooks").and_then(|hooks| hooks.as_array());
+    hooks.into_iter().flatten().any(|hook| {
+        let name = hook.as_str().or_else(|| hook.get("hook")?.as_str());
+        GATES.iter().any(|gate| Some(gate.as_label()) == name)
+    })
+}

@@ -1,0 +1,377 @@
+use std::fs;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use futures::FutureExt;
+use serde_json::{Value, json};
+use understudy_actors::supervision::{Supervision, Tasks};
+use understudy_messages::hooks::{Hook, HookContext, HookEvent, HookResult, Snapshot, ToolFate, ToolVerdict};
+use understudy_messages::plugin::TurnHooks;
+use understudy_plugins::native::{NativeApi, NativePlugin};
+use understudy_plugins::registration::{HookOptions, ToolRegistration};
+
+use super::*;
+use crate::config::ServerConfig;
+
+/// A plugin that registers as its test says.
+struct Test {
+    id: &'static str,
+    register: fn(&mut NativeApi, &Value) -> Result<(), String>,
+}
+
+impl NativePlugin for Test {
+    fn id(&self) -> &str {
+        self.id
+    }
+
+    fn register(&self, api: &mut NativeApi, settings: &Value) -> Result<(), String> {
+        (self.register)(api, settings)
+    }
+}
+
+fn hosts(plugins: Vec<Test>) -> Hosts {
+    let native = plugins
+        .into_iter()
+        .map(|plugin| Arc::new(plugin) as Arc<dyn NativePlugin>);
+    Hosts {
+        native: native.collect(),
+        ..Hosts::default()
+    }
+}
+
+async fn loaded(plugins: &str, hosts: &Hosts) -> Plugins {
+    let agents = "agents: { a: { model: p/m }, alone: { model: p/m, plugins: [other] } }";
+    let text = format!(
+        "providers: {{ p: {{ api: openai-chat, base_url: 'http://p', models: [m] }} }}\n{agents}\nplugins: {{ {plugins} }}"
+    );
+    let settings = ServerConfig::parse(&text, &|_| None).expect("is valid").settings;
+    let supervision = Supervision {
+        tasks: Tasks::new(),
+        clock: Clock::movable(),
+        telemetry: Telemetry::new().expect("sound"),
+    };
+    load(&settings, hosts, &supervision).await
+}
+
+fn messages(plugins: &Plugins) -> Vec<&str> {
+    plugins.diagnostics.iter().map(|it| &*it.message).collect()
+}
+
+fn missing(plugins: &Plugins) -> Vec<&str> {
+    plugins.missing().map(|id| &**id).collect()
+}
+
+async fn judged(hooks: &Hooks) -> ToolFate {
+    let event = HookEvent::BeforeToolCall {
+        tool_name: "exec".into(),
+        params: Arc::default(),
+        tool_call_id: "c1".into(),
+        conversation: Snapshot::new(Default::default),
+    };
+    hooks.judge(event, Arc::new(HookContext::default())).await
+}
+
+fn blocking() -> Result<HookResult, String> {
+    Ok(HookResult::Tool(ToolVerdict {
+        block: true,
+        block_reason: Some("no".to_owned()),
+        ..ToolVerdict::default()
+    }))
+}
+
+/// Blocks every tool, in a handler that may wait.
+fn guard(api: &mut NativeApi, _: &Value) -> Result<(), String> {
+    api.on(
+        "before_tool_call",
+        HookOptions::default(),
+        Arc::new(|_, _, _| async { blocking() }.boxed()),
+    );
+    Ok(())
+}
+
+fn quiet(api: &mut NativeApi, _: &Value) -> Result<(), String> {
+    api.on_quick(
+        "agent_end",
+        HookOptions::default(),
+        Arc::new(|_, _| Ok(HookResult::None)),
+    );
+    Ok(())
+}
+
+fn guarded() -> Hosts {
+    hosts(vec![Test {
+        id: "guard",
+        register: guard,
+    }])
+}
+
+#[actix::test]
+async fn a_plugin_that_is_switched_on_judges_on_a_thread_of_its_own() {
+    let plugins = loaded("entries: { guard: { enabled: true } }", &guarded()).await;
+    let fate = judged(plugins.hooks()).await;
+    let ToolFate::Blocked { plugin, reason, veto } = fate else {
+        panic!("{fate:?}");
+    };
+    assert_eq!((&*plugin, &*reason, veto), ("guard", "no", true));
+    let report = json!(plugins.report());
+    let one = &report["plugins"][0];
+    assert_eq!((&one["status"], &one["hook_calls"]), (&json!("loaded"), &json!(1)));
+    assert_eq!(
+        (&one["reason"], &one["shape"]),
+        (&json!("enabled-in-config"), &json!("hook-only"))
+    );
+    plugins.stop(&Clock::movable()).await;
+    assert!(matches!(
+        judged(plugins.hooks()).await,
+        ToolFate::Blocked { veto: false, .. }
+    ));
+}
+
+#[actix::test]
+async fn a_plugin_that_nobody_switched_on_is_off() {
+    for nothing in [
+        "",
+        "enabled: false",
+        "entries: { guard: { enabled: true } }, deny: [GUARD]",
+    ] {
+        let plugins = loaded(nothing, &guarded()).await;
+        assert!(!plugins.hooks().fires(Hook::BeforeToolCall), "{nothing}");
+    }
+}
+
+#[actix::test]
+async fn a_registration_that_fails_is_passed_over_and_named() {
+    let hosts = hosts(vec![
+        Test {
+            id: "panics",
+            register: |_, _| panic!("as asked"),
+        },
+        Test {
+            id: "refuses",
+            register: |_, settings| Err(format!("no {settings}")),
+        },
+        Test {
+            id: "quiet",
+            register: quiet,
+        },
+    ]);
+    let entries = "entries: { panics: { enabled: true }, refuses: { enabled: true, config: { a: 1 } }, quiet: { enabled: true } }";
+    let plugins = loaded(entries, &hosts).await;
+    assert!(plugins.hooks().fires(Hook::AgentEnd));
+    assert!(messages(&plugins).contains(&"did not register: its registration panicked"));
+    assert!(messages(&plugins).contains(&"did not register: no {\"a\":1}"));
+    let report = json!(plugins.report());
+    assert_eq!(
+        (&report["plugins"][0]["status"], &report["plugins"][0]["failure_phase"]),
+        (&json!("error"), &json!("register"))
+    );
+}
+
+#[actix::test]
+async fn a_required_plugin_that_is_nowhere_refuses_what_it_would_judge_until_it_is_disabled() {
+    let required = "entries: { gone: { required: true } }";
+    let plugins = loaded(required, &hosts(vec![])).await;
+    assert_eq!(missing(&plugins), ["gone"]);
+    let fate = judged(plugins.hooks()).await;
+    let ToolFate::Blocked { plugin, reason, veto } = fate else {
+        panic!("{fate:?}");
+    };
+    assert_eq!((&*plugin, veto), ("gone", false));
+    assert!(reason.contains("gone"), "{reason}");
+    for lifted in [
+        "entries: { gone: { required: true, enabled: false } }",
+        "entries: { gone: { required: true } }, deny: [gone]",
+        "entries: { gone: { enabled: true } }",
+    ] {
+        let plugins = loaded(lifted, &hosts(vec![])).await;
+        assert!(
+            missing(&plugins).is_empty() && !plugins.hooks().fires(Hook::BeforeToolCall),
+            "{lifted}"
+        );
+    }
+    let not_allowed = loaded("allow: [other], entries: { guard: { required: true } }", &guarded()).await;
+    assert_eq!(
+        missing(&not_allowed),
+        ["guard"],
+        "an allow list disables nobody by name"
+    );
+}
+
+#[actix::test]
+async fn a_guard_that_panicked_is_failed_and_refuses_from_then_on() {
+    let hosts = hosts(vec![Test {
+        id: "guard",
+        register: |api, _| {
+            api.on(
+                "before_tool_call",
+                HookOptions::default(),
+                Arc::new(|_, _, _| async { panic!("as asked") }.boxed()),
+            );
+            api.on_quick(
+                "agent_end",
+                HookOptions::default(),
+                Arc::new(|_, _| Ok(HookResult::None)),
+            );
+            Ok(())
+        },
+    }]);
+    let plugins = loaded("entries: { guard: { enabled: true, required: true } }", &hosts).await;
+    assert!(missing(&plugins).is_empty());
+    for _ in 0..2 {
+        assert!(matches!(
+            judged(plugins.hooks()).await,
+            ToolFate::Blocked { veto: false, .. }
+        ));
+        assert_eq!(missing(&plugins), ["guard"]);
+    }
+    assert_eq!(json!(plugins.report())["plugins"][0]["status"], "failed");
+}
+
+#[actix::test]
+async fn the_second_plugin_with_a_tool_does_not_get_it() {
+    let register: fn(&mut NativeApi, &Value) -> Result<(), String> = |api, _| {
+        let tool = ToolRegistration {
+            name: "read".to_owned(),
+            ..ToolRegistration::default()
+        };
+        api.tool(tool, Arc::new(|_| async { Ok(Value::Null) }.boxed()));
+        Ok(())
+    };
+    let hosts = hosts(vec![Test { id: "a", register }, Test { id: "b", register }]);
+    let plugins = loaded("entries: { a: { enabled: true }, b: { enabled: true } }", &hosts).await;
+    assert!(messages(&plugins).contains(&"tool read is refused: it belongs to a"));
+    let report = json!(plugins.report());
+    assert_eq!(
+        (&report["plugins"][0]["tools"], &report["plugins"][1]["tools"]),
+        (&json!(["read"]), &json!([]))
+    );
+}
+
+#[actix::test]
+async fn what_an_operator_should_know_is_said() {
+    let injects: fn(&mut NativeApi, &Value) -> Result<(), String> = |api, _| {
+        api.on_quick(
+            "before_prompt_build",
+            HookOptions::default(),
+            Arc::new(|_, _| Ok(HookResult::None)),
+        );
+        api.on_quick(
+            "before_agent_start",
+            HookOptions::default(),
+            Arc::new(|_, _| Ok(HookResult::None)),
+        );
+        Ok(())
+    };
+    let hosts = hosts(vec![
+        Test {
+            id: "canon",
+            register: injects,
+        },
+        Test {
+            id: "canon-guardian",
+            register: injects,
+        },
+        Test {
+            id: "guard",
+            register: guard,
+        },
+    ]);
+    let blind = "hooks: { allowConversationAccess: false }";
+    let entries = format!(
+        "allow: [canon, canon-guardian, guard, nobody], entries: {{ canon: {{ enabled: true }}, \
+         canon-guardian: {{ enabled: true }}, guard: {{ enabled: true, {blind} }}, stray: {{ config: {{ a: 1 }} }} }}"
+    );
+    let plugins = loaded(&entries, &hosts).await;
+    let all = messages(&plugins).join("\n");
+    for part in [
+        "before_agent_start",
+        "both write the canon",
+        "narrow event",
+        "plugins.allow names nobody",
+        "agents.alone.plugins names other",
+        "was not found",
+    ] {
+        assert!(all.contains(part), "{part} is not in\n{all}");
+    }
+}
+
+/// A folder with one plugin, gone with its value.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn with(manifest: &str) -> Self {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let name = format!(
+            "understudy-plugins-{}-{}",
+            std::process::id(),
+            NEXT.fetch_add(1, Ordering::Relaxed)
+        );
+        let path = std::env::temp_dir().join(name);
+        fs::create_dir_all(&path).expect("a folder");
+        fs::write(path.join("openclaw.plugin.json"), manifest).expect("a manifest");
+        Self(path)
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _left_behind = fs::remove_dir_all(&self.0);
+    }
+}
+
+#[actix::test]
+async fn a_guard_from_outside_is_required_and_may_not_see_the_conversation_unless_somebody_says_so() {
+    let folder = Folder::with("{ id: 'Guard', host: 'native', configSchema: {} }");
+    let path = folder.0.display();
+    let off = loaded(&format!("load_paths: ['{path}']"), &guarded()).await;
+    assert_eq!(
+        json!(off.report())["plugins"][0]["reason"],
+        "outsider-disabled-by-default"
+    );
+    let on = loaded(&format!("load_paths: ['{path}'], allow: [guard]"), &guarded()).await;
+    let one = &json!(on.report())["plugins"][0];
+    assert_eq!(
+        (&one["required"], &one["allow_conversation_access"]),
+        (&json!(true), &json!(false))
+    );
+    assert_eq!((&one["origin"], &one["status"]), (&json!("config"), &json!("loaded")));
+    assert!(missing(&on).is_empty());
+}
+
+#[actix::test]
+async fn settings_that_the_schema_refuses_keep_a_plugin_from_loading() {
+    let schema = "{ type: 'object', properties: { n: { type: 'integer' } } }";
+    let folder = Folder::with(&format!(
+        "{{ id: 'guard', host: 'native', required: true, configSchema: {schema} }}"
+    ));
+    let entry = |config| {
+        format!(
+            "load_paths: ['{}'], entries: {{ guard: {{ enabled: true, config: {config} }} }}",
+            folder.0.display()
+        )
+    };
+    let refused = loaded(&entry("{ n: sk-canary }"), &guarded()).await;
+    assert_eq!(missing(&refused), ["guard"]);
+    let text = json!(refused.report()).to_string();
+    assert!(
+        text.contains("its settings are refused") && !text.contains("canary"),
+        "{text}"
+    );
+    assert!(missing(&loaded(&entry("{ n: 3 }"), &guarded()).await).is_empty());
+}
+
+#[actix::test]
+async fn a_plugin_without_a_host_is_named_and_may_have_been_a_guard() {
+    let folder =
+        Folder::with("{ id: 'remote', url: 'http://127.0.0.1:9', hooks: ['before_tool_call'], configSchema: {} }");
+    let entries = |more: &str| {
+        format!(
+            "load_paths: ['{}'], entries: {{ remote: {{ enabled: true{more} }} }}",
+            folder.0.display()
+        )
+    };
+    let plugins = loaded(&entries(""), &hosts(vec![])).await;
+    assert_eq!(missing(&plugins), ["remote"], "its manifest says that it guards");
+    assert!(messages(&plugins)[0].contains("no host for webhook plugins"));
+    let plugins = loaded(&entries(", required: false"), &hosts(vec![])).await;
+    assert!(missing(&plugins).is_empty());
+}

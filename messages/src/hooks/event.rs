@@ -1,0 +1,338 @@
+//! What a hook tells.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde_json::{Map, Value, json};
+
+use super::{Hook, HookContext, Parsed, Snapshot};
+use crate::answer::Usage;
+use crate::failure::Reason;
+use crate::ids::Name;
+
+/// One event, shared by all handlers. Conversations are snapshots: nothing is copied for a handler in this process.
+#[derive(Clone, Debug)]
+pub enum HookEvent {
+    /// See [`Hook::BeforeModelResolve`].
+    BeforeModelResolve {
+        /// The conversation.
+        conversation: Arc<Snapshot>,
+    },
+    /// See [`Hook::AgentTurnPrepare`].
+    AgentTurnPrepare {
+        /// The conversation.
+        conversation: Arc<Snapshot>,
+    },
+    /// See [`Hook::BeforePromptBuild`].
+    BeforePromptBuild {
+        /// The conversation.
+        conversation: Arc<Snapshot>,
+    },
+    /// See [`Hook::BeforeAgentRun`].
+    BeforeAgentRun {
+        /// The conversation, with what was added to it.
+        conversation: Arc<Snapshot>,
+    },
+    /// See [`Hook::BeforeAgentReply`].
+    BeforeAgentReply {
+        /// The conversation.
+        conversation: Arc<Snapshot>,
+    },
+    /// See [`Hook::AgentEnd`].
+    AgentEnd {
+        /// The conversation and its answer.
+        conversation: Arc<Snapshot>,
+        /// Whether the client got a whole answer.
+        success: bool,
+        /// What went wrong.
+        error: Option<String>,
+        /// How long the turn took, in milliseconds.
+        duration_ms: u64,
+    },
+    /// See [`Hook::ModelCallStarted`].
+    ModelCallStarted {
+        /// The call: the turn and the attempt's number.
+        call_id: String,
+        /// The provider's wire format.
+        api: &'static str,
+    },
+    /// See [`Hook::ModelCallEnded`].
+    ModelCallEnded {
+        /// The call.
+        call_id: String,
+        /// The provider's wire format.
+        api: &'static str,
+        /// How long it took, in milliseconds.
+        duration_ms: u64,
+        /// Why it failed; `None` for an answer.
+        failure: Option<Reason>,
+        /// To the first content, in milliseconds.
+        time_to_first_byte_ms: Option<u64>,
+    },
+    /// See [`Hook::LlmInput`].
+    LlmInput {
+        /// The conversation as this model is told it.
+        conversation: Arc<Snapshot>,
+    },
+    /// See [`Hook::LlmOutput`].
+    LlmOutput {
+        /// What it said.
+        text: Arc<str>,
+        /// Tokens, if they were reported.
+        usage: Option<Usage>,
+    },
+    /// See [`Hook::BeforeToolCall`].
+    BeforeToolCall {
+        /// The tool.
+        tool_name: Name,
+        /// Its arguments.
+        params: Arc<Map<String, Value>>,
+        /// The call.
+        tool_call_id: String,
+        /// The conversation at this moment, for plugins that may see it.
+        conversation: Arc<Snapshot>,
+    },
+    /// See [`Hook::AfterToolCall`].
+    AfterToolCall {
+        /// The tool.
+        tool_name: Name,
+        /// Its arguments.
+        params: Arc<Map<String, Value>>,
+        /// The call.
+        tool_call_id: String,
+        /// What it returned.
+        result: Option<Value>,
+        /// What went wrong, or why it was blocked.
+        error: Option<String>,
+        /// How long it took, in milliseconds.
+        duration_ms: Option<u64>,
+    },
+    /// See [`Hook::ModelFailover`].
+    ModelFailover(ModelFailoverEvent),
+    /// See [`Hook::ModelFailureTerminal`].
+    ModelFailureTerminal(ModelFailureTerminalEvent),
+    /// See [`Hook::GatewayStart`].
+    GatewayStart {
+        /// The port of the API listener.
+        port: u16,
+    },
+    /// See [`Hook::GatewayStop`].
+    GatewayStop {
+        /// Why.
+        reason: &'static str,
+    },
+}
+
+/// Which turn an event is about. What is not known is absent.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct RunIds {
+    /// The turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_id: Option<String>,
+    /// The agent that speaks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent_id: Option<Name>,
+    /// The session, by the gateway's name for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+    /// The session, by the client's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_key: Option<Name>,
+}
+
+impl From<&HookContext> for RunIds {
+    fn from(context: &HookContext) -> Self {
+        Self {
+            run_id: context.run_id.clone(),
+            agent_id: context.agent_id.clone(),
+            session_id: context.session_id.clone(),
+            session_key: context.session_key.clone(),
+        }
+    }
+}
+
+/// The payload of [`Hook::ModelFailover`] (contract §4.1).
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelFailoverEvent {
+    /// The turn.
+    #[serde(flatten)]
+    pub run: RunIds,
+    /// The provider of whoever is asked next; the current one where nobody else is.
+    pub provider: Name,
+    /// The model of whoever is asked next.
+    pub model: Name,
+    /// The provider that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_provider: Option<Name>,
+    /// The model that failed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_model: Option<Name>,
+    /// `prompt` before an answer began, `assistant` after.
+    pub stage: &'static str,
+    /// `rotate_profile`, `fallback_model` or `surface_error`.
+    pub decision: &'static str,
+    /// Why.
+    pub failover_reason: Option<Reason>,
+    /// Why the credential rests, where it does.
+    pub profile_failure_reason: Option<Reason>,
+    /// Whether the chain has more than one candidate.
+    pub fallback_configured: bool,
+    /// Whether time ran out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timed_out: Option<bool>,
+    /// The provider's status, if it sent one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<u16>,
+    /// Whether the one that failed may recover by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_recoverable: Option<bool>,
+}
+
+/// The payload of [`Hook::ModelFailureTerminal`] (contract §4.2).
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ModelFailureTerminalEvent {
+    /// The turn.
+    #[serde(flatten)]
+    pub run: RunIds,
+    /// What the client was told.
+    pub final_message: String,
+    /// `all_models_failed` or `run_failed_before_reply`.
+    pub kind: &'static str,
+    /// Who was tried; absent when there was no chain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<Vec<TriedModel>>,
+}
+
+/// One candidate that did not answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct TriedModel {
+    /// Its provider.
+    pub provider: Name,
+    /// The model.
+    pub model: Name,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl HookEvent {
+    /// Which hook it is of.
+    pub const fn hook(&self) -> Hook {
+        match self {
+            Self::BeforeModelResolve { .. } => Hook::BeforeModelResolve,
+            Self::AgentTurnPrepare { .. } => Hook::AgentTurnPrepare,
+            Self::BeforePromptBuild { .. } => Hook::BeforePromptBuild,
+            Self::BeforeAgentRun { .. } => Hook::BeforeAgentRun,
+            Self::BeforeAgentReply { .. } => Hook::BeforeAgentReply,
+            Self::AgentEnd { .. } => Hook::AgentEnd,
+            Self::ModelCallStarted { .. } => Hook::ModelCallStarted,
+            Self::ModelCallEnded { .. } => Hook::ModelCallEnded,
+            Self::LlmInput { .. } => Hook::LlmInput,
+            Self::LlmOutput { .. } => Hook::LlmOutput,
+            Self::BeforeToolCall { .. } => Hook::BeforeToolCall,
+            Self::AfterToolCall { .. } => Hook::AfterToolCall,
+            Self::ModelFailover(_) => Hook::ModelFailover,
+            Self::ModelFailureTerminal(_) => Hook::ModelFailureTerminal,
+            Self::GatewayStart { .. } => Hook::GatewayStart,
+            Self::GatewayStop { .. } => Hook::GatewayStop,
+        }
+    }
+
+    /// The conversation that it shows, if it shows one.
+    pub const fn conversation(&self) -> Option<&Arc<Snapshot>> {
+        match self {
+            Self::BeforeModelResolve { conversation }
+            | Self::AgentTurnPrepare { conversation }
+            | Self::BeforePromptBuild { conversation }
+            | Self::BeforeAgentRun { conversation }
+            | Self::BeforeAgentReply { conversation }
+            | Self::AgentEnd { conversation, .. }
+            | Self::LlmInput { conversation }
+            | Self::BeforeToolCall { conversation, .. } => Some(conversation),
+            Self::ModelCallStarted { .. }
+            | Self::ModelCallEnded { .. }
+            | Self::LlmOutput { .. }
+            | Self::AfterToolCall { .. }
+            | Self::ModelFailover(_)
+            | Self::ModelFailureTerminal(_)
+            | Self::GatewayStart { .. }
+            | Self::GatewayStop { .. } => None,
+        }
+    }
+
+    /// The event for a plugin that may not see the conversation, where that is another one.
+    pub fn narrow(&self) -> Option<Self> {
+        let mut event = matches!(self, Self::BeforeToolCall { .. }).then(|| self.clone())?;
+        if let Self::BeforeToolCall { conversation, .. } = &mut event {
+            *conversation = Snapshot::new(Parsed::default);
+        }
+        Some(event)
+    }
+
+    /// What is told apart from the conversation, as JSON; what is not known is absent.
+    pub fn facts(&self) -> Map<String, Value> {
+        let facts = match self {
+            Self::BeforeModelResolve { .. } => json!({ "attachments": [] }),
+            Self::AgentTurnPrepare { .. } => json!({ "queuedInjections": [] }),
+            Self::BeforePromptBuild { .. }
+            | Self::BeforeAgentRun { .. }
+            | Self::BeforeAgentReply { .. }
+            | Self::LlmInput { .. } => json!({}),
+            Self::AgentEnd {
+                success,
+                error,
+                duration_ms,
+                ..
+            } => json!({ "success": success, "error": error, "durationMs": duration_ms }),
+            Self::ModelCallStarted { call_id, api } => json!({ "callId": call_id, "api": api, "transport": "http" }),
+            Self::ModelCallEnded {
+                call_id,
+                api,
+                duration_ms,
+                failure,
+                time_to_first_byte_ms,
+            } => json!({
+                "callId": call_id, "api": api, "transport": "http", "durationMs": duration_ms,
+                "outcome": if failure.is_some() { "error" } else { "completed" },
+                "errorCategory": failure, "timeToFirstByteMs": time_to_first_byte_ms,
+            }),
+            Self::LlmOutput { text, usage } => json!({ "assistantTexts": [text], "usage": usage.map(tokens) }),
+            Self::BeforeToolCall {
+                tool_name,
+                params,
+                tool_call_id,
+                ..
+            } => json!({ "toolName": tool_name, "params": **params, "toolCallId": tool_call_id }),
+            Self::AfterToolCall {
+                tool_name,
+                params,
+                tool_call_id,
+                result,
+                error,
+                duration_ms,
+            } => json!({
+                "toolName": tool_name, "params": **params, "toolCallId": tool_call_id,
+                "result": result, "error": error, "durationMs": duration_ms,
+            }),
+            Self::ModelFailover(event) => serde_json::to_value(event).unwrap_or_default(),
+            Self::ModelFailureTerminal(event) => serde_json::to_value(event).unwrap_or_default(),
+            Self::GatewayStart { port } => json!({ "port": port }),
+            Self::GatewayStop { reason } => json!({ "reason": reason }),
+        };
+        let Value::Object(mut facts) = facts else {
+            return Map::new();
+        };
+        let null_is_meant = matches!(self, Self::ModelFailover(_));
+        facts.retain(|_, value| null_is_meant || !value.is_null());
+        facts
+    }
+}
+
+fn tokens(usage: Usage) -> Value {
+    json!({
+        "input": usage.input, "output": usage.output, "cacheRead": usage.cache_read, "cacheWrite": usage.cache_write,
+        "total": usage.input + usage.output,
+    })
+}

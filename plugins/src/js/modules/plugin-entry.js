@@ -1,0 +1,4 @@
+export function definePluginEntry(entry) {
+  return entry;
+}
+export default definePluginEntry;

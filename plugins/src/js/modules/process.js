@@ -1,0 +1,3 @@
+const { process } = globalThis[Symbol.for("understudy.modules")];
+export const { argv, cwd, env, nextTick, platform, version, versions } = process;
+export default process;

@@ -1,0 +1,185 @@
+//! Plugins that are compiled in: Rust code, registered by name.
+//!
+//! Their code changes with the binary alone; their settings are read anew with each instance.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use understudy_messages::hooks::{HookContext, HookEvent, HookResult};
+use understudy_messages::plugin::{CallError, CallHook, CallTool};
+
+use crate::Instance;
+use crate::registration::{Handler, HookOptions, QuickHandler, Registration, ToolRegistration};
+
+/// A handler that may wait. It has to end when the token is cancelled; whoever waits no longer drops its future.
+pub type AsyncHandler = Arc<
+    dyn Fn(Arc<HookEvent>, Arc<HookContext>, CancellationToken) -> BoxFuture<'static, Result<HookResult, String>>
+        + Send
+        + Sync,
+>;
+
+/// A tool.
+pub type ToolHandler = Arc<dyn Fn(CallTool) -> BoxFuture<'static, Result<Value, String>> + Send + Sync>;
+
+/// A plugin that is compiled in.
+pub trait NativePlugin: Send + Sync {
+    /// Its id.
+    fn id(&self) -> &str;
+
+    /// Whether it is loaded unless somebody says otherwise.
+    fn enabled_by_default(&self) -> bool {
+        false
+    }
+
+    /// Registers what it does, with the settings of this instance.
+    ///
+    /// # Errors
+    /// What is wrong with the settings, and what would be right.
+    fn register(&self, api: &mut NativeApi, settings: &Value) -> Result<(), String>;
+}
+
+/// What a native plugin registers with.
+#[derive(Default)]
+pub struct NativeApi {
+    registration: Registration,
+    handlers: Vec<AsyncHandler>,
+    tools: Vec<ToolHandler>,
+    panicked: Arc<AtomicBool>,
+}
+
+impl NativeApi {
+    /// Registers a handler that is quick and does not wait.
+    pub fn on_quick(&mut self, hook: &str, options: HookOptions, handler: QuickHandler) {
+        let panicked = self.panicked.clone();
+        let handler: QuickHandler = Arc::new(move |event, context| {
+            if panicked.load(Ordering::Acquire) {
+                return Err("panicked before".to_owned());
+            }
+            catch_unwind(AssertUnwindSafe(|| handler(event, context))).unwrap_or_else(|_| {
+                panicked.store(true, Ordering::Release);
+                Err("panicked".to_owned())
+            })
+        });
+        self.registration.on(hook, options, Handler::Quick(handler));
+    }
+
+    /// Registers a handler that may wait.
+    pub fn on(&mut self, hook: &str, options: HookOptions, handler: AsyncHandler) {
+        let number = u32::try_from(self.handlers.len()).unwrap_or(u32::MAX);
+        self.handlers.push(handler);
+        self.registration.on(hook, options, Handler::Instance(number));
+    }
+
+    /// Says that something was passed over, and why.
+    pub fn warn(&mut self, warning: String) {
+        self.registration.warnings.push(warning);
+    }
+
+    /// Registers a tool.
+    pub fn tool(&mut self, tool: ToolRegistration, handler: ToolHandler) {
+        self.registration.tools.push(tool);
+        self.tools.push(handler);
+    }
+}
+
+/// One instance of a native plugin.
+pub struct NativeInstance {
+    registration: Registration,
+    handlers: Vec<AsyncHandler>,
+    tools: Vec<ToolHandler>,
+    stopped: CancellationToken,
+    panicked: Arc<AtomicBool>,
+}
+
+impl NativeInstance {
+    /// Registers `plugin` with `settings`. A panic of its code is an error.
+    ///
+    /// # Errors
+    /// What the plugin said.
+    pub fn load(plugin: &dyn NativePlugin, settings: &Value) -> Result<Self, String> {
+        let mut api = NativeApi::default();
+        catch_unwind(AssertUnwindSafe(|| plugin.register(&mut api, settings)))
+            .unwrap_or_else(|_| Err("its registration panicked".to_owned()))?;
+        Ok(Self {
+            registration: api.registration,
+            handlers: api.handlers,
+            tools: api.tools,
+            stopped: CancellationToken::new(),
+            panicked: api.panicked,
+        })
+    }
+}
+
+impl Instance for NativeInstance {
+    fn registration(&self) -> &Registration {
+        &self.registration
+    }
+
+    fn call_hook(&self, call: CallHook) -> BoxFuture<'static, Result<HookResult, CallError>> {
+        let (handler, stopped) = (self.handlers.get(call.handler as usize).cloned(), self.stopped.clone());
+        let cancel = call.cancel.clone();
+        let narrow = if call.conversation { None } else { call.event.narrow() };
+        let event = narrow.map_or(call.event, Arc::new);
+        run(stopped, cancel, self.panicked.clone(), async move {
+            match handler {
+                Some(handler) => handler(event, call.context, call.cancel)
+                    .await
+                    .map_err(|words| CallError::failed(&words)),
+                None => Err(CallError::Gone),
+            }
+        })
+    }
+
+    fn call_tool(&self, call: CallTool) -> BoxFuture<'static, Result<Value, CallError>> {
+        let place = self.registration.tools.iter().position(|tool| tool.name == call.tool);
+        let tool = place.and_then(|place| self.tools.get(place)).cloned();
+        run(
+            self.stopped.clone(),
+            call.cancel.clone(),
+            self.panicked.clone(),
+            async move {
+                match tool {
+                    Some(tool) => tool(call).await.map_err(|words| CallError::failed(&words)),
+                    None => Err(CallError::Gone),
+                }
+            },
+        )
+    }
+
+    fn failure(&self) -> Option<String> {
+        self.panicked
+            .load(Ordering::Acquire)
+            .then(|| "its code panicked".to_owned())
+    }
+
+    fn stop(&self) -> BoxFuture<'static, ()> {
+        self.stopped.cancel();
+        futures::future::ready(()).boxed()
+    }
+}
+
+/// Runs plugin code: its panic is its own failure, and it ends when it is cancelled or its instance stops.
+fn run<T: Send + 'static>(
+    stopped: CancellationToken,
+    cancel: CancellationToken,
+    panicked: Arc<AtomicBool>,
+    work: impl Future<Output = Result<T, CallError>> + Send + 'static,
+) -> BoxFuture<'static, Result<T, CallError>> {
+    async move {
+        tokio::select! {
+            biased;
+            () = stopped.cancelled() => Err(CallError::Gone),
+            () = cancel.cancelled() => Err(CallError::Cancelled),
+            done = AssertUnwindSafe(work).catch_unwind() => done.unwrap_or_else(|_| {
+                panicked.store(true, Ordering::Release);
+                Err(CallError::failed("panicked"))
+            }),
+        }
+    }
+    .boxed()
+}

@@ -1,0 +1,154 @@
+//! What a plugin registers while it is loaded.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use understudy_messages::hooks::{Hook, HookContext, HookEvent, HookResult};
+
+/// A handler that is quick and does not wait: called on the turn's own thread.
+pub type QuickHandler = Arc<dyn Fn(&HookEvent, &HookContext) -> Result<HookResult, String> + Send + Sync>;
+
+/// Everything that one instance registered, in its order.
+#[derive(Clone, Debug, Default)]
+pub struct Registration {
+    /// Handlers of hooks.
+    pub hooks: Vec<HookRegistration>,
+    /// Tools.
+    pub tools: Vec<ToolRegistration>,
+    /// What was passed over, and why.
+    pub warnings: Vec<String>,
+}
+
+/// A handler of a hook.
+#[derive(Clone)]
+pub struct HookRegistration {
+    /// Which hook.
+    pub hook: Hook,
+    /// Higher ones come first; equal ones in the order of registration.
+    pub priority: i32,
+    /// How long it may take; `None`: as the hook's row says.
+    pub deadline: Option<Duration>,
+    /// The tools that it is about, for hooks of tools; `None`: all.
+    pub tools: Option<Vec<String>>,
+    /// Who is called.
+    pub handler: Handler,
+}
+
+/// Who is called for a hook.
+#[derive(Clone)]
+pub enum Handler {
+    /// Code of this process that does not wait.
+    Quick(QuickHandler),
+    /// The instance, by the number of its handler.
+    Instance(u32),
+}
+
+/// A tool that the plugin runs.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolRegistration {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub description: Option<String>,
+    /// The JSON schema of its arguments, as it was written.
+    pub parameters: Option<String>,
+    /// Whether it may run again after a failure: nothing happens outside by it. False unless the plugin says so.
+    pub replay_safe: bool,
+}
+
+impl fmt::Debug for HookRegistration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HookRegistration")
+            .field("hook", &self.hook.as_label())
+            .field("priority", &self.priority)
+            .field("deadline", &self.deadline)
+            .field("tools", &self.tools)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Registration {
+    /// Registers a handler under a hook's name; a name that nothing fires becomes a warning and registers nothing.
+    pub fn on(&mut self, name: &str, options: HookOptions, handler: Handler) {
+        match Hook::parse(name) {
+            Ok(hook) => match options.check(hook) {
+                Ok(()) => self.hooks.push(HookRegistration {
+                    hook,
+                    priority: options.priority,
+                    deadline: options.deadline,
+                    tools: options.tools,
+                    handler,
+                }),
+                Err(why) => self.warnings.push(format!("{name}: {why}")),
+            },
+            Err(why) => self.warnings.push(format!("{name}: {why}")),
+        }
+    }
+}
+
+/// How a handler is to be called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HookOptions {
+    /// Higher ones come first.
+    pub priority: i32,
+    /// How long it may take.
+    pub deadline: Option<Duration>,
+    /// The tools that it is about.
+    pub tools: Option<Vec<String>>,
+}
+
+impl HookOptions {
+    /// A matcher is a list of names, none of them blank or a pattern, and only for hooks of tools (contract §1.1).
+    fn check(&self, hook: Hook) -> Result<(), &'static str> {
+        let Some(tools) = &self.tools else { return Ok(()) };
+        if !matches!(hook, Hook::BeforeToolCall | Hook::AfterToolCall) {
+            return Err("only hooks of tools take a matcher");
+        }
+        let plain = |name: &String| {
+            let letter = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':');
+            !name.is_empty() && name.bytes().all(letter)
+        };
+        match tools.is_empty() || !tools.iter().all(plain) {
+            true => Err("a matcher is a list of names of tools, without patterns"),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn handler() -> Handler {
+        Handler::Quick(Arc::new(|_, _| Ok(HookResult::None)))
+    }
+
+    fn with(tools: &[&str]) -> HookOptions {
+        HookOptions {
+            tools: Some(tools.iter().map(|&name| name.to_owned()).collect()),
+            ..HookOptions::default()
+        }
+    }
+
+    #[test]
+    fn a_matcher_without_plain_names_registers_nothing_case_13() {
+        for bad in [&[][..], &["*"], &[""], &["read", "web_*"]] {
+            let mut registration = Registration::default();
+            registration.on("before_tool_call", with(bad), handler());
+            assert!(registration.hooks.is_empty(), "{bad:?}");
+            assert_eq!(registration.warnings.len(), 1, "{bad:?}");
+        }
+        let mut registration = Registration::default();
+        registration.on("before_tool_call", with(&["exec"]), handler());
+        assert_eq!(registration.hooks.len(), 1);
+    }
+
+    #[test]
+    fn an_unknown_hook_is_a_warning_and_the_plugin_still_loads() {
+        let mut registration = Registration::default();
+        registration.on("before_agent_start", HookOptions::default(), handler());
+        registration.on("agent_end", HookOptions::default(), handler());
+        assert_eq!((registration.hooks.len(), registration.warnings.len()), (1, 1));
+    }
+}

@@ -1,0 +1,253 @@
+//! What every host has to do alike.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use understudy_messages::hooks::{BlockScope, Hook, HookEvent, HookResult, RunVerdict, ToolVerdict};
+use understudy_messages::plugin::CallError;
+
+use crate::stage::{Host, Stage, conversation, row, tool_call};
+
+/// A wait that a plugin which hangs does not meet.
+const SHORT: Duration = Duration::from_millis(60);
+
+/// The plugin on the host, or the end of the test where there is no such host here.
+macro_rules! stage {
+    ($host:expr) => {
+        match Stage::new($host).await {
+            Some(stage) => stage,
+            None => return,
+        }
+    };
+}
+
+pub(crate) async fn hooks_and_tools_are_registered_as_the_plugin_says(host: Host) {
+    let stage = stage!(host);
+    let instance = &*stage.instance;
+    let registration = instance.registration();
+    let hooks: Vec<_> = registration.hooks.iter().map(|row| row.hook.as_label()).collect();
+    let expected = [
+        "before_tool_call",
+        "before_agent_run",
+        "before_prompt_build",
+        "before_model_resolve",
+        "before_agent_reply",
+        "agent_end",
+    ];
+    assert_eq!(hooks, expected);
+    let gate = row(instance, Hook::BeforeToolCall);
+    assert_eq!((gate.priority, gate.deadline), (5, Some(Duration::from_millis(250))));
+    assert_eq!(gate.tools.as_deref(), Some(&["exec".to_owned()][..]));
+    assert_eq!(row(instance, Hook::BeforePromptBuild).priority, -1);
+    let [tool] = &registration.tools[..] else {
+        panic!("one tool");
+    };
+    assert_eq!(
+        (&*tool.name, tool.description.as_deref()),
+        ("echo", Some("Says it again."))
+    );
+    assert!(tool.replay_safe && tool.parameters.as_deref().is_some_and(|text| text.contains("object")));
+    let [warning] = &registration.warnings[..] else {
+        panic!("{:?}", registration.warnings);
+    };
+    assert!(warning.starts_with("before_agent_start"), "{warning}");
+    assert_eq!(instance.failure(), None);
+}
+
+pub(crate) async fn a_tool_call_is_blocked_changed_or_left_alone(host: Host) {
+    let stage = stage!(host);
+    let blocked = stage.judge("block").await.expect("a verdict");
+    assert_eq!((blocked.block, blocked.block_reason.as_deref()), (true, Some("no")));
+    let changed = stage.judge("params").await.expect("a verdict");
+    assert_eq!(changed.params.map(Value::Object), Some(json!({ "a": 2 })));
+    for silent in ["nothing", "null"] {
+        assert_eq!(stage.judge(silent).await, Ok(ToolVerdict::default()), "{silent}");
+    }
+}
+
+pub(crate) async fn every_kind_of_result_is_understood(host: Host) {
+    let stage = stage!(host);
+    let conversation = || conversation("hello");
+    let call = async |event| stage.call(event).await.expect("a result");
+    let run = async |conversation| call(HookEvent::BeforeAgentRun { conversation }).await;
+    assert_eq!(run(conversation()).await, HookResult::Run(RunVerdict::Pass));
+    let HookResult::Run(RunVerdict::Block {
+        reason, scope, status, ..
+    }) = run(crate::stage::conversation("stop")).await
+    else {
+        panic!("a block");
+    };
+    assert_eq!((&*reason, scope, status), ("said so", BlockScope::Turn, Some(451)));
+    assert_eq!(
+        run(crate::stage::conversation("silence")).await,
+        HookResult::None,
+        "nothing said is no verdict of null"
+    );
+    let conversation = conversation();
+    let event = HookEvent::BeforePromptBuild {
+        conversation: conversation.clone(),
+    };
+    match call(event).await {
+        HookResult::Prompt(prompt) => assert_eq!(prompt.prepend_context.as_deref(), Some("for understudy-1")),
+        other => panic!("{other:?}"),
+    }
+    let event = HookEvent::BeforeModelResolve {
+        conversation: conversation.clone(),
+    };
+    match call(event).await {
+        HookResult::Model(choice) => {
+            assert_eq!(
+                (choice.model_override.as_deref(), choice.fallbacks),
+                (Some("other"), Some(vec![]))
+            );
+        }
+        other => panic!("{other:?}"),
+    }
+    let event = HookEvent::BeforeAgentReply {
+        conversation: conversation.clone(),
+    };
+    match call(event).await {
+        HookResult::Reply(claim) => assert_eq!((claim.handled, claim.reply.as_deref()), (true, Some("hello"))),
+        other => panic!("{other:?}"),
+    }
+    let event = HookEvent::AgentEnd {
+        conversation,
+        success: true,
+        error: None,
+        duration_ms: 7,
+    };
+    assert_eq!(
+        call(event).await,
+        HookResult::None,
+        "nobody reads what an observer answers"
+    );
+}
+
+pub(crate) async fn the_conversation_is_seen_only_by_whoever_may(host: Host) {
+    let stage = stage!(host);
+    let seen = async |may: bool| {
+        let call = stage.hook(tool_call("conversation"), may);
+        match stage.within(stage.instance.call_hook(call)).await {
+            Ok(HookResult::Tool(verdict)) => verdict.params.expect("arguments")["seen"].clone(),
+            other => panic!("{other:?}"),
+        }
+    };
+    let wide = seen(true).await;
+    assert_eq!(wide["systemPrompt"], "rules");
+    assert_eq!(wide["messages"][0]["content"][0]["text"], "hello");
+    assert!(wide.get("tools").is_none(), "what is not known is absent");
+    let narrow = seen(false).await;
+    match host {
+        // code of this process has fields, not keys
+        Host::Native => assert_eq!(narrow, json!({ "messages": [] })),
+        _ => assert_eq!(narrow, json!({})),
+    }
+}
+
+pub(crate) async fn a_failure_is_said_on_one_line_and_the_next_call_works(host: Host) {
+    let stage = stage!(host);
+    match stage.judge("throw").await {
+        Err(CallError::Failed(words)) => {
+            assert!(!words.contains('\n'), "{words}");
+            // a service tells nobody but itself what went wrong with it
+            assert!(host == Host::Webhook || words.contains("thrown"), "{words}");
+        }
+        other => panic!("{other:?}"),
+    }
+    assert!(stage.judge("block").await.expect("a verdict").block);
+}
+
+pub(crate) async fn an_answer_that_is_none_is_a_failure(host: Host) {
+    let stage = stage!(host);
+    let answer = stage.judge("garbage").await;
+    match host {
+        Host::Native => assert!(answer.is_err(), "{answer:?}"),
+        _ => assert_eq!(answer, Err(CallError::Invalid)),
+    }
+    assert!(stage.judge("block").await.expect("a verdict").block);
+}
+
+pub(crate) async fn a_hang_ends_with_its_wait_and_the_next_call_works(host: Host) {
+    let stage = stage!(host);
+    for what in ["hang", "idle", "hang"] {
+        assert_eq!(stage.judge_for(what, SHORT).await, None, "{what}");
+        assert!(stage.judge("block").await.expect("a verdict").block, "after {what}");
+    }
+}
+
+pub(crate) async fn a_call_that_is_cancelled_ends_at_once(host: Host) {
+    let stage = stage!(host);
+    let call = stage.gate("idle");
+    let cancel = call.cancel.clone();
+    let called = stage.within(stage.instance.call_hook(call));
+    // the plugin has surely begun with it when a later call is answered
+    let cancelled = async {
+        stage.judge("nothing").await.expect("a verdict");
+        cancel.cancel();
+    };
+    assert_eq!(tokio::join!(called, cancelled).0, Err(CallError::Cancelled));
+}
+
+pub(crate) async fn an_answer_that_comes_too_late_is_no_others(host: Host) {
+    let stage = stage!(host);
+    assert_eq!(stage.judge_for("late", SHORT).await, None);
+    let changed = stage.judge("params").await.expect("a verdict");
+    assert_eq!(
+        (changed.block, changed.params.map(Value::Object)),
+        (false, Some(json!({ "a": 2 })))
+    );
+    assert!(stage.judge("block").await.expect("a verdict").block_reason.as_deref() == Some("no"));
+}
+
+pub(crate) async fn two_calls_are_at_work_at_the_same_time(host: Host) {
+    let stage = stage!(host);
+    // the first ends when the second has begun, and not before
+    let (waits, releases) = tokio::join!(stage.judge("wait"), stage.judge("release"));
+    let order = |verdict: Result<ToolVerdict, CallError>| verdict.expect("a verdict").params.expect("arguments");
+    assert_eq!(
+        (&order(waits)["order"], &order(releases)["order"]),
+        (&json!("second"), &json!("first"))
+    );
+}
+
+pub(crate) async fn a_tool_runs(host: Host) {
+    let stage = stage!(host);
+    let answer = stage.run_tool("echo", json!({ "a": [1, null] })).await;
+    assert_eq!(answer, Ok(json!({ "echo": { "a": [1, null] } })));
+    assert_eq!(stage.run_tool("unheard", json!({})).await, Err(CallError::Gone));
+}
+
+pub(crate) async fn a_crash_harms_nobody_else_and_is_recovered_from(host: Host) {
+    let (stage, other) = (stage!(host), stage!(host));
+    let others = stage.within(other.instance.call_hook(other.gate("wait")));
+    let crashes = async {
+        for _ in 0..2 {
+            stage.judge("crash").await.expect_err("it crashed");
+            if host == Host::Native {
+                // nobody knows what its code left behind: it is not asked again
+                assert!(stage.instance.failure().is_some());
+                continue;
+            }
+            assert!(stage.judge_when_back("block").await.block);
+            assert_eq!(stage.instance.failure(), None);
+        }
+        other.judge("release").await.expect("unharmed");
+    };
+    let (unharmed, ()) = tokio::join!(others, crashes);
+    assert!(unharmed.is_ok(), "{unharmed:?}");
+    assert_eq!(other.instance.failure(), None);
+}
+
+pub(crate) async fn a_stop_ends_what_is_at_work_and_is_final(host: Host) {
+    let stage = stage!(host);
+    let called = stage.within(stage.instance.call_hook(stage.gate("idle")));
+    let stopped = async {
+        stage.judge("nothing").await.expect("a verdict");
+        stage.within(stage.instance.stop()).await;
+    };
+    assert_eq!(tokio::join!(called, stopped).0, Err(CallError::Gone));
+    assert_eq!(stage.judge("block").await, Err(CallError::Gone));
+    assert_eq!(stage.run_tool("echo", json!({})).await, Err(CallError::Gone));
+    // a second time is no harm
+    stage.within(stage.instance.stop()).await;
+}
