@@ -204,7 +204,10 @@ impl Hooks {
         let began = self.clock.now();
         handler.count();
         let result = match &handler.call {
-            Call::Quick(quick) => run_quick(|| quick(event, context)),
+            Call::Quick(quick) => {
+                let narrow = if handler.conversation { None } else { event.narrow() };
+                run_quick(|| quick(narrow.as_ref().unwrap_or(event), context))
+            }
             Call::Instance(port, number) => {
                 // dropped when the wait ends, and with it the handler's work
                 let cancel = CancellationToken::new();
@@ -341,3 +344,6 @@ fn run_quick(handler: impl FnOnce() -> Result<HookResult, String>) -> Result<Hoo
         Err(_panic) => Err(CallError::failed("panicked")),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,98 @@
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::json;
+use understudy_messages::hooks::{Parsed, Snapshot, ToolVerdict};
+use understudy_plugins::registration::{Handler, HookOptions, QuickHandler, Registration};
+
+use super::*;
+use crate::hooks::table::{Access, LoadedPlugin};
+
+/// Hooks with one quick guard of tools, which may see the conversation or not.
+fn guarded(conversation: bool, guard: QuickHandler) -> Hooks {
+    let mut registration = Registration::default();
+    registration.on("before_tool_call", HookOptions::default(), Handler::Quick(guard));
+    let plugin = LoadedPlugin {
+        id: "guard".into(),
+        access: Access {
+            conversation,
+            injection: true,
+            ..Access::default()
+        },
+        registration: Arc::new(registration),
+        port: None,
+    };
+    let (table, left_out) = HookTable::new(&[plugin], Vec::new());
+    assert!(left_out.is_empty());
+    let telemetry = Telemetry::new().expect("sound");
+    Hooks::new(Arc::new(table), Clock::movable(), Tasks::new(), telemetry)
+}
+
+fn call() -> (HookEvent, Arc<Snapshot>) {
+    let conversation = Snapshot::new(|| Parsed {
+        prompt: "a secret".into(),
+        messages: Arc::from([json!({ "role": "user", "content": "a secret" })]),
+        ..Parsed::default()
+    });
+    let event = HookEvent::BeforeToolCall {
+        tool_name: "read".into(),
+        params: Arc::default(),
+        tool_call_id: "1".to_owned(),
+        conversation: conversation.clone(),
+    };
+    (event, conversation)
+}
+
+#[tokio::test]
+async fn a_quick_guard_sees_the_conversation_only_where_it_may() {
+    for allowed in [true, false] {
+        let seen = Arc::new(AtomicUsize::new(0));
+        let counted = seen.clone();
+        let hooks = guarded(
+            allowed,
+            Arc::new(move |event, _| {
+                let messages = event
+                    .conversation()
+                    .map_or(0, |conversation| conversation.look().messages.len());
+                counted.store(messages, Ordering::Relaxed);
+                Ok(HookResult::None)
+            }),
+        );
+        let (event, conversation) = call();
+        let fate = hooks.judge(event, Arc::default()).await;
+        assert_eq!(fate, ToolFate::Allowed { params: None });
+        assert_eq!(seen.load(Ordering::Relaxed), usize::from(allowed));
+        assert_eq!(conversation.was_looked_at(), allowed);
+    }
+}
+
+#[tokio::test]
+async fn a_guard_that_panics_or_fails_blocks_with_fixed_words_case_10() {
+    let failing: [QuickHandler; 2] = [
+        Arc::new(|_, _| panic!("a plugin's own words")),
+        Arc::new(|_, _| Err("a plugin's own words".to_owned())),
+    ];
+    for guard in failing {
+        let ToolFate::Blocked { reason, veto, .. } = guarded(true, guard).judge(call().0, Arc::default()).await else {
+            panic!("blocked");
+        };
+        assert!(!veto && !reason.contains("own words"), "{reason}");
+    }
+}
+
+#[tokio::test]
+async fn a_veto_carries_its_reason() {
+    let veto: QuickHandler = Arc::new(|_, _| {
+        Ok(HookResult::Tool(ToolVerdict {
+            block: true,
+            block_reason: Some("not today".to_owned()),
+            ..ToolVerdict::default()
+        }))
+    });
+    let fate = guarded(false, veto).judge(call().0, Arc::default()).await;
+    let blocked = ToolFate::Blocked {
+        plugin: "guard".into(),
+        reason: "not today".to_owned(),
+        veto: true,
+    };
+    assert_eq!(fate, blocked);
+}
