@@ -22,7 +22,8 @@ use reqwest::header::HeaderMap;
 use secrecy::SecretString;
 use understudy_messages::client::{AnswerHead, ClientFrame};
 use understudy_messages::clock::{Clock, Instant};
-use understudy_messages::failure::{CancelCause, Failure};
+use understudy_messages::failure::{CancelCause, Cut, Failure, ProviderWords, Reason};
+use understudy_messages::hooks::Hook;
 use understudy_messages::provider::{Answered, Attempt, AttemptError, AttemptLimits};
 use understudy_messages::settings::ProviderSettings;
 
@@ -151,6 +152,10 @@ impl<'a> Exchange<'a> {
         self.upstream.settings.ask_usage && self.attempt.turn.request.facts.usage_edit.is_some()
     }
 
+    fn guards_tools(&self) -> bool {
+        self.attempt.turn.hooks.fires(Hook::BeforeToolCall)
+    }
+
     /// The provider answered with an error status.
     async fn refused(&self, response: Response) -> Result<Failure, AttemptError> {
         let (status, headers) = (response.status().as_u16(), response.headers().clone());
@@ -234,6 +239,15 @@ impl<'a> Exchange<'a> {
             dropped,
         }
     }
+}
+
+/// A tool call that a plugin would have to judge and cannot be laid before: it is not passed on.
+fn unguarded() -> Failure {
+    let mut failure = Failure::observed(Reason::Format, Cut::Answered);
+    failure.words = Some(ProviderWords::new(
+        "The model called a tool that a plugin of the gateway guards, and this release cannot lay calls before it.",
+    ));
+    failure
 }
 
 fn failed(failure: Failure) -> AttemptError {

@@ -81,7 +81,10 @@ impl Turn {
         };
         let performance = match self.claimed(&turn, held.generation().hooks_of(&turn.agent)).await {
             Some(claimed) => claimed,
-            None => self.perform(&turn, cast).await,
+            None => match self.unguarded(&turn).await {
+                Some(refused) => refused,
+                None => self.perform(&turn, cast).await,
+            },
         };
         closing.ended(&turn, held.generation().id, &performance, waited);
         self.told_end(&turn, &performance);

@@ -18,7 +18,7 @@ use understudy_messages::settings::MalformedFrame;
 
 use super::delivery::Delivery;
 use super::frames::Frames;
-use super::{Exchange, passing};
+use super::{Exchange, passing, unguarded};
 use crate::classify::{StreamError, TransportFault, classify_stream_error, transport};
 use crate::sse::Frame;
 use crate::stream::{BodyEnd, Choices, Delta, FrameRead, Signal, StreamFailure, StreamMachine, Verdict};
@@ -125,6 +125,9 @@ impl<'a> Relay<'a> {
     /// Judges one frame and does as judged; `true` when the answer is whole.
     async fn frame(&mut self, frame: Frame) -> Result<bool, AttemptError> {
         let (FrameRead { signal, error }, out) = self.read(&frame);
+        if matches!(&signal, Signal::Delta(delta) if delta.tool_call) && self.exchange.guards_tools() {
+            return Err(self.failed(unguarded()));
+        }
         let verdict = self.machine.frame(signal, frame.raw.len());
         let alive = matches!(&signal, Signal::Delta(delta) if carries(delta));
         if alive {

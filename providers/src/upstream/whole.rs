@@ -10,7 +10,7 @@ use understudy_messages::provider::{Answered, AttemptError};
 
 use super::fault::fault;
 use super::heard::text_of;
-use super::{Exchange, failed, passing};
+use super::{Exchange, failed, passing, unguarded};
 use crate::classify::{TransportFault, transport};
 use crate::wire::{self, Whole};
 
@@ -35,6 +35,9 @@ impl Exchange<'_> {
         let answer = answer.map_err(|error| failed(error.observed()))?;
         if answer.error.is_some() {
             return Err(failed(self.classified(None, &headers, &body)));
+        }
+        if answer.calls_tools && self.guards_tools() {
+            return Err(failed(unguarded()));
         }
         if answer.is_empty() {
             return Err(failed(Failure::observed(Reason::EmptyResponse, Cut::CleanEnd)));

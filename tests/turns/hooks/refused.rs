@@ -281,3 +281,34 @@ async fn a_client_that_leaves_while_a_guard_thinks_ends_its_work() {
     assert!(ended.expect("the guard's work is ended").is_err());
     stage.calls_are(&lead(), 0);
 }
+
+/// A guard of tools over a lead that calls one.
+async fn tool_guarded() -> Stage {
+    let guard = Plugin::new("guard").says(Hook::BeforeToolCall, json!({}));
+    let call = json!({ "calls": [{ "answer": { "text": "", "tool_calls": [{ "name": "read", "arguments": {} }] } }] });
+    Stage::set_guarded(json!({ "a/m": call, "b/m": call }), "", vec![guard.loaded()]).await
+}
+
+#[actix::test]
+async fn a_request_with_tools_is_refused_where_a_guard_of_tools_cannot_be_asked() {
+    let stage = tool_guarded().await;
+    for stream in [false, true] {
+        let mut body = question(stream);
+        body["tools"] = json!([{ "type": "function", "function": { "name": "read", "parameters": {} } }]);
+        let reply = stage.ask(&body).await;
+        assert_eq!(reply.status, 501);
+        assert!(reply.text().contains("guards tool calls"), "{}", reply.text());
+        assert_eq!(stage.told().await.end.outcome, TurnOutcome::Blocked);
+    }
+    stage.calls_are(&lead(), 0);
+}
+
+#[actix::test]
+async fn a_tool_call_that_was_not_offered_passes_no_guard_either() {
+    let stage = tool_guarded().await;
+    for stream in [false, true] {
+        let reply = stage.ask(&question(stream)).await;
+        assert_eq!(reply.status, 400, "{}", reply.text());
+        assert!(!reply.text().contains("tool_calls"), "{}", reply.text());
+    }
+}

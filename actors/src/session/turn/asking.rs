@@ -8,6 +8,7 @@ use understudy_messages::clock::Instant;
 use understudy_messages::hooks::{Hook, HookEvent, HookResult, ModelChoice, ReplyClaim, Scene, Snapshot};
 use understudy_messages::ids::{ModelRef, Name};
 use understudy_messages::request::Endpoint;
+use understudy_messages::terminal::TurnFailure;
 use understudy_messages::turn::{Cast, Performance, TurnContext, TurnOutcome};
 
 use super::Turn;
@@ -15,6 +16,9 @@ use crate::hooks::{Hooks, merge};
 use crate::registry::{CastError, Held, Roster};
 use crate::session::told;
 
+/// What a client is told whose request offers tools that a plugin guards.
+const UNGUARDED: &str = "A plugin of the gateway guards tool calls, and this release cannot lay them before it: requests \
+    with tools are refused.";
 /// The provider under which a plugin that answers itself is named.
 const PLUGIN: &str = "plugin";
 
@@ -65,6 +69,17 @@ impl Turn {
             }
         }
         roster.cast(&facts.model, fallbacks)
+    }
+
+    /// Refuses a request with tools where a plugin guards them: calls cannot be laid before it yet, and a guard that is not
+    /// asked would be an open gate.
+    pub(super) async fn unguarded(&self, turn: &TurnContext) -> Option<Performance> {
+        if !turn.request.facts.has_tools || !turn.hooks.fires(Hook::BeforeToolCall) {
+            return None;
+        }
+        let failure = TurnFailure::blocked(Some(501), Some(UNGUARDED), 0);
+        self.tell(failure.clone()).await;
+        Some(Performance::nothing(TurnOutcome::Blocked, Some(failure)))
     }
 
     /// Lets a plugin answer in a model's place, if one wants to.
