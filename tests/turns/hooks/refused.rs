@@ -312,3 +312,16 @@ async fn a_tool_call_that_was_not_offered_passes_no_guard_either() {
         assert!(!reply.text().contains("tool_calls"), "{}", reply.text());
     }
 }
+
+#[actix::test]
+async fn tools_that_a_provider_would_run_itself_pass_no_guard_either() {
+    let stage = tool_guarded().await;
+    let servers = json!({ "model": "main", "max_tokens": 9, "messages": [{ "role": "user", "content": "hi" }],
+        "mcp_servers": [{ "type": "url", "name": "s", "url": "https://example.com" }] });
+    let prompt = json!({ "model": "main", "input": "hi", "prompt": { "id": "pmpt_1" } });
+    for (path, body) in [("/v1/messages", servers), ("/v1/responses", prompt)] {
+        let reply = stage.post(path, body.to_string(), |request| request).await;
+        assert_eq!(reply.status, 501, "{path}: {}", reply.text());
+    }
+    stage.calls_are(&lead(), 0);
+}

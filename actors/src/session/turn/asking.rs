@@ -7,7 +7,7 @@ use understudy_messages::client::{AnswerHead, ClientFrame};
 use understudy_messages::clock::Instant;
 use understudy_messages::hooks::{Hook, HookEvent, HookResult, ModelChoice, ReplyClaim, Scene, Snapshot};
 use understudy_messages::ids::{ModelRef, Name};
-use understudy_messages::request::Endpoint;
+use understudy_messages::request::{Demand, Endpoint, RequestFacts};
 use understudy_messages::terminal::TurnFailure;
 use understudy_messages::turn::{Cast, Performance, TurnContext, TurnOutcome};
 
@@ -74,7 +74,7 @@ impl Turn {
     /// Refuses a request with tools where a plugin guards them: calls cannot be laid before it yet, and a guard that is not
     /// asked would be an open gate.
     pub(super) async fn unguarded(&self, turn: &TurnContext) -> Option<Performance> {
-        if !turn.request.facts.has_tools || !turn.hooks.fires(Hook::BeforeToolCall) {
+        if !may_call_tools(&turn.request.facts) || !turn.hooks.fires(Hook::BeforeToolCall) {
             return None;
         }
         let failure = TurnFailure::blocked(Some(501), Some(UNGUARDED), 0);
@@ -172,6 +172,12 @@ fn pieces(served_by: &ModelRef, text: &str) -> Vec<Piece> {
         stop_sequence: None,
     };
     [Some(begin), said, Some(finish)].into_iter().flatten().collect()
+}
+
+/// Whether tools are offered, or the provider may bring some of its own: servers named in the request, a prompt that it keeps.
+fn may_call_tools(facts: &RequestFacts) -> bool {
+    let brings = [Demand::HostedTool, Demand::CustomTool, Demand::ProviderPrompt];
+    facts.has_tools || brings.into_iter().any(|demand| facts.demands.contains(demand))
 }
 
 /// A model's name without its provider.
