@@ -13,6 +13,7 @@ use tokio::sync::mpsc;
 use crate::answer::{Piece, Progress};
 use crate::ids::ModelRef;
 use crate::terminal::TurnFailure;
+use crate::tools::TurnNote;
 
 /// How many frames may wait for a slow client.
 pub const CLIENT_FRAMES: usize = 16;
@@ -27,8 +28,10 @@ pub enum ClientFrame {
     Data(Bytes),
     /// Pieces of the answer that came in another wire format, or after a seam: whoever reads them writes them in the client's.
     Pieces(Vec<Piece>),
-    /// From here on somebody else goes on with the answer.
+    /// From here on the answer comes in pieces: somebody else goes on with it, or its rest is not as it was written.
     Seam(Seam),
+    /// Something that is no part of the answer.
+    Note(TurnNote),
     /// Nothing yet, but somebody is at work.
     KeepAlive,
     /// The answer is whole. A stream closes with `last`, the provider's own closing frame, or else with the format's.
@@ -40,17 +43,21 @@ pub enum ClientFrame {
     Failed(TurnFailure),
 }
 
-/// Where one candidate broke off and the next one goes on.
+/// Where bytes end and pieces begin: one candidate broke off and the next one goes on, or one candidate's answer is changed
+/// from here on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seam {
     /// The frames that were sent as bytes, oldest first, if any were: what has to be gone on from.
     pub sent: Vec<Bytes>,
     /// Who goes on.
     pub served_by: ModelRef,
+    /// Whether somebody else does: then its tokens come on top of those reported so far. If not, the tokens in `sent` are
+    /// its own, and the latest report stands.
+    pub continued: bool,
 }
 
 /// What the response head says.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AnswerHead {
     /// Who answers.
     pub served_by: ModelRef,

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::answer::Usage;
 use crate::failure::{Cut, Reason};
 use crate::ids::{GenerationId, ModelRef, Name, SessionKey, TurnId};
+use crate::tools::RemovedCall;
 use crate::turn::{AttemptRecord, TurnOutcome};
 
 /// One fact, as the event tap carries it.
@@ -247,6 +248,9 @@ pub struct TurnEnded {
     pub attempts: Vec<AttemptRecord>,
     /// Tokens of the answer.
     pub usage: Option<Usage>,
+    /// Calls of tools that guards took out of the answer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub removed_calls: Vec<RemovedCall>,
     /// From the request's last byte to the end.
     #[serde(skip)]
     pub duration: Duration,

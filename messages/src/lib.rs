@@ -34,4 +34,5 @@ pub mod request;
 pub mod session;
 pub mod settings;
 pub mod terminal;
+pub mod tools;
 pub mod turn;

@@ -8,8 +8,10 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use crate::answer::{Finish, Usage};
+use crate::conversation::Part;
 use crate::failure::Failure;
 use crate::session::Prompt;
+use crate::tools::HeldCalls;
 use crate::turn::{Candidate, Cast, Performance, TurnContext};
 
 /// Conduct a turn through its cast until it has ended, and write the ending.
@@ -38,6 +40,8 @@ pub struct Attempt {
     pub successor: bool,
     /// Whether somebody else may go on with what this attempt delivers of an answer, should it break off.
     pub continuable: bool,
+    /// Whether calls of tools are held back for somebody to judge, and what is said is reported.
+    pub gated: bool,
     /// Which of the provider's credentials is used.
     pub credential: usize,
     /// Ends this attempt alone; a child of the turn's cancellation.
@@ -55,8 +59,8 @@ pub struct AttemptLimits {
     pub whole: Duration,
 }
 
-/// A whole answer was delivered, but for its closing frame.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A whole answer was delivered, but for its closing frame and for calls that are held back.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Answered {
     /// Why the model stopped, if it said.
     pub finish: Option<Finish>,
@@ -70,6 +74,10 @@ pub struct Answered {
     pub malformed: u32,
     /// What of the answer's text was delivered by this attempt, where somebody wants to know it.
     pub text: Option<String>,
+    /// All that the model said in its first choice, where the attempt was gated.
+    pub said: Vec<Part>,
+    /// The end of the answer, where it calls tools and the attempt was gated: sent by whoever has judged them.
+    pub held: Option<Box<HeldCalls>>,
 }
 
 /// An attempt that did not end as an answer.

@@ -19,6 +19,8 @@ pub enum Endpoint {
     CountTokens,
     /// `/v1/embeddings`
     Embeddings,
+    /// `/v1/sessions/{id}/turns`: inside, a request in the words of Responses that no provider gets as it is.
+    Native,
 }
 
 impl Endpoint {
@@ -26,7 +28,7 @@ impl Endpoint {
     pub const fn api(self) -> Api {
         match self {
             Self::Chat | Self::Embeddings => Api::OpenaiChat,
-            Self::Responses => Api::OpenaiResponses,
+            Self::Responses | Self::Native => Api::OpenaiResponses,
             Self::Messages | Self::CountTokens => Api::AnthropicMessages,
         }
     }
@@ -34,14 +36,18 @@ impl Endpoint {
     /// Whether the answer is what a model says: counts and vectors are asked for as they come.
     pub const fn is_conversation(self) -> bool {
         match self {
-            Self::Chat | Self::Responses | Self::Messages => true,
+            Self::Chat | Self::Responses | Self::Messages | Self::Native => true,
             Self::CountTokens | Self::Embeddings => false,
         }
     }
 
     /// Whether a provider that speaks `api` takes the request's bytes and gives the answer's.
     pub fn is_spoken_by(self, api: Api) -> bool {
-        self.api() == api || self == Self::Embeddings && api == Api::OpenaiResponses
+        match self {
+            Self::Native => false,
+            Self::Embeddings => matches!(api, Api::OpenaiChat | Api::OpenaiResponses),
+            Self::Chat | Self::Responses | Self::Messages | Self::CountTokens => self.api() == api,
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use crate::clock::Instant;
 use crate::hooks::{RunBlock, Scene, Snapshot, TurnMarks};
 use crate::ids::ShardIndex;
 use crate::request::RequestFacts;
+use crate::tools::ToolRound;
 use crate::turn::{Candidate, TurnContext, TurnRequest};
 
 /// Run one turn of a session. Accepted means: exactly one ending will come through `client`.
@@ -66,6 +67,8 @@ pub struct Prompt {
     pub body: Bytes,
     /// What plugins made of it; `None`: it is the body as the client sent it.
     pub edited: Option<Arc<Edited>>,
+    /// What models and tools have said to each other in this turn: it stands behind the body's conversation.
+    pub rounds: Arc<Vec<ToolRound>>,
     /// What an earlier candidate has delivered of the answer, where this one is to go on from there.
     pub continuation: Option<Arc<Continuation>>,
 }
@@ -111,6 +114,8 @@ pub struct Continuation {
     pub sent: Vec<Bytes>,
     /// Whether the candidate is given the text as a message of its own to go on with, or is asked to go on.
     pub prefill: bool,
+    /// Whether the client has read text of an earlier round: then what is said now comes after a blank line.
+    pub after_text: bool,
     /// Tokens that the earlier candidates reported: the client is told the sum.
     pub usage: Usage,
 }

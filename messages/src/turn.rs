@@ -11,6 +11,7 @@ use crate::answer::Usage;
 use crate::cancel::TurnCancel;
 use crate::client::ClientChannel;
 use crate::clock::Instant;
+use crate::conversation::Message;
 use crate::failure::{CancelCause, Cut, Reason};
 use crate::hooks::{Hook, Scene, TriedModel};
 use crate::ids::{ModelRef, Name, SessionKey, TurnId};
@@ -20,6 +21,7 @@ use crate::ports::{ProviderPort, SessionPort, Slot};
 use crate::request::{Endpoint, RequestFacts};
 use crate::settings::{AgentSettings, Api, ModelSettings, RetrySettings, Timeouts};
 use crate::terminal::TurnFailure;
+use crate::tools::{RemovedCall, TurnTools};
 
 /// What the client asked, as it came. Immutable; everyone who works on the turn shares it.
 #[derive(Debug)]
@@ -101,7 +103,9 @@ pub struct TurnContext {
     pub timeouts: Timeouts,
     /// The hooks of that generation.
     pub hooks: Arc<dyn TurnHooks>,
-    /// What they are told.
+    /// The tools that run here, by the plugins of that generation.
+    pub tools: Arc<dyn TurnTools>,
+    /// What hooks are told.
     pub scene: Scene,
     /// The session that owns it.
     pub session: SessionPort,
@@ -110,6 +114,12 @@ pub struct TurnContext {
 }
 
 impl TurnContext {
+    /// Whether calls of tools are held back until they have been judged or run.
+    pub fn is_gated(&self) -> bool {
+        let endpoint = self.request.endpoint;
+        endpoint.is_conversation() && (endpoint == Endpoint::Native || self.hooks.fires(Hook::BeforeToolCall))
+    }
+
     /// Whether somebody wants to know what the model says.
     pub fn wants_text(&self) -> bool {
         self.hooks.fires(Hook::LlmOutput) || self.hooks.fires(Hook::AgentEnd)
@@ -205,6 +215,10 @@ pub struct Performance {
     pub tried: Vec<TriedModel>,
     /// The text of the answer, where somebody wants to know it and it is known.
     pub text: Option<String>,
+    /// Calls that guards took out of the answer.
+    pub removed: Vec<RemovedCall>,
+    /// What this turn adds to the conversation after what the user said, where the session keeps it.
+    pub said: Vec<Message>,
 }
 
 impl Performance {
@@ -219,6 +233,8 @@ impl Performance {
             failure,
             tried: Vec::new(),
             text: None,
+            removed: Vec::new(),
+            said: Vec::new(),
         }
     }
 }

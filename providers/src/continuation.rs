@@ -51,7 +51,7 @@ pub(crate) fn extended(endpoint: Endpoint, body: &Bytes, continuation: &Continua
 fn append(endpoint: Endpoint, body: &Bytes, told: &str) -> Result<Option<Bytes>, JsonError> {
     let key = match endpoint {
         Endpoint::Chat | Endpoint::Messages | Endpoint::CountTokens => "messages",
-        Endpoint::Responses => "input",
+        Endpoint::Responses | Endpoint::Native => "input",
         Endpoint::Embeddings => return Ok(None),
     };
     let Some((kind, value, start)) = member(body, key)? else {
@@ -99,7 +99,7 @@ fn wants_thinking(endpoint: Endpoint, body: &[u8]) -> Result<bool, JsonError> {
     match endpoint {
         Endpoint::Messages | Endpoint::CountTokens => says("thinking", &["\"disabled\""]),
         Endpoint::Chat => Ok(says("reasoning_effort", &["\"none\""])? || says("reasoning", &["\"none\"", "false"])?),
-        Endpoint::Responses => says("reasoning", &["\"none\""]),
+        Endpoint::Responses | Endpoint::Native => says("reasoning", &["\"none\""]),
         Endpoint::Embeddings => Ok(false),
     }
 }

@@ -57,7 +57,7 @@ pub struct Unsupported {
 pub fn scan(endpoint: Endpoint, body: &Bytes) -> Result<RequestFacts, RequestError> {
     match endpoint {
         Endpoint::Chat => openai::chat::request::scan(body),
-        Endpoint::Responses => openai::responses::request::scan(body),
+        Endpoint::Responses | Endpoint::Native => openai::responses::request::scan(body),
         Endpoint::Messages => anthropic::messages::request::scan(body),
         // a count never streams, whatever its body says
         Endpoint::CountTokens => Ok(RequestFacts {
@@ -75,7 +75,7 @@ pub fn scan(endpoint: Endpoint, body: &Bytes) -> Result<RequestFacts, RequestErr
 pub fn read(endpoint: Endpoint, body: &[u8]) -> Result<Conversation, RequestError> {
     match endpoint {
         Endpoint::Chat => openai::chat::request::read(body),
-        Endpoint::Responses => openai::responses::request::read(body),
+        Endpoint::Responses | Endpoint::Native => openai::responses::request::read(body),
         Endpoint::Messages | Endpoint::CountTokens => anthropic::messages::request::read(body),
         Endpoint::Embeddings => Err(RequestError::Missing { key: "messages" }),
     }
@@ -100,7 +100,7 @@ pub fn for_model(endpoint: Endpoint, body: &Bytes, facts: &RequestFacts, target:
     let model = target.model;
     match endpoint {
         Endpoint::Chat => openai::chat::request::for_model(body, facts, model, target.ask_usage),
-        Endpoint::Responses => openai::responses::request::for_model(body, facts, model),
+        Endpoint::Responses | Endpoint::Native => openai::responses::request::for_model(body, facts, model),
         Endpoint::Messages | Endpoint::CountTokens => anthropic::messages::request::for_model(body, facts, model),
         Endpoint::Embeddings => openai::chat::request::for_model(body, facts, model, false),
     }

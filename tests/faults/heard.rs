@@ -64,6 +64,7 @@ impl Heard {
                 }
                 ClientFrame::Pieces(pieces) => writer.pieces(pieces),
                 ClientFrame::Seam(seam) => writer.seam(&seam),
+                ClientFrame::Note(note) => writer.note(&note),
                 ClientFrame::KeepAlive => writer.keep_alive(),
                 ClientFrame::End { .. } if !stream && pieces.is_empty() => Bytes::new(),
                 ClientFrame::End { .. } if !stream => writer.whole(std::mem::take(&mut pieces)),

@@ -118,6 +118,7 @@ impl Played {
             }
             if new.is_empty() {
                 let seam = Seam {
+                    continued: true,
                     sent: continuation.sent.clone(),
                     served_by: model.clone(),
                 };
@@ -385,7 +386,7 @@ impl<'a> Run<'a> {
             first_content: None,
             last: self.last,
             malformed: summary.malformed,
-            text: None,
+            ..Answered::default()
         };
         Played {
             frames: self.frames,

@@ -255,7 +255,7 @@ pub fn text(ranges: &[[usize; 2]]) -> String {
 /// A client's format as scenarios and documents call it.
 pub fn label(endpoint: Endpoint) -> &'static str {
     match endpoint {
-        Endpoint::Responses => "responses",
+        Endpoint::Responses | Endpoint::Native => "responses",
         Endpoint::Messages | Endpoint::CountTokens => "messages",
         Endpoint::Chat | Endpoint::Embeddings => "chat",
     }

@@ -424,7 +424,11 @@ impl House {
         for frame in self.frames(Arc::new(request)).await {
             match frame {
                 ClientFrame::Head(head) => served_by = head.served_by.to_string(),
-                ClientFrame::Data(_) | ClientFrame::Pieces(_) | ClientFrame::Seam(_) | ClientFrame::KeepAlive => {}
+                ClientFrame::Data(_)
+                | ClientFrame::Pieces(_)
+                | ClientFrame::Seam(_)
+                | ClientFrame::Note(_)
+                | ClientFrame::KeepAlive => {}
                 ClientFrame::End { .. } => endings.push(Ok(served_by.clone())),
                 ClientFrame::Failed(failure) => endings.push(Err(failure)),
             }

@@ -31,7 +31,7 @@ struct Event {
 pub fn check(client: Endpoint, stream: &[u8], ending: Ending) -> Result<(), String> {
     let events = events(stream)?;
     match client {
-        Endpoint::Responses => responses::check(&events, ending),
+        Endpoint::Responses | Endpoint::Native => responses::check(&events, ending),
         Endpoint::Messages => messages::check(&events, ending),
         Endpoint::Chat | Endpoint::CountTokens | Endpoint::Embeddings => chat::check(&events, ending),
     }

@@ -157,6 +157,7 @@ impl Conductor {
             number: u32::try_from(self.attempts.len() + 1).unwrap_or(u32::MAX),
             successor: self.successor(None).is_some(),
             continuable: self.is_continuable(),
+            gated: self.turn.is_gated(),
             credential,
             cancel: self.turn.cancel.child(),
         };
@@ -402,6 +403,8 @@ impl Conductor {
             failure,
             tried: self.tried.iter().map(Tried::told).collect(),
             text: None,
+            removed: Vec::new(),
+            said: Vec::new(),
         }
     }
 }

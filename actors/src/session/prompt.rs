@@ -28,6 +28,7 @@ pub(super) fn plain(turn: &TurnContext) -> Prompt {
     Prompt {
         body: turn.request.body.clone(),
         edited: None,
+        rounds: Arc::default(),
         continuation: None,
     }
 }
@@ -110,6 +111,7 @@ fn with(turn: &TurnContext, additions: PromptAdditions) -> Prompt {
                     conversation,
                     marks: additions.marks,
                 })),
+                rounds: Arc::default(),
                 continuation: None,
             }
         }

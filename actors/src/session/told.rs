@@ -24,7 +24,7 @@ pub(crate) fn request(request: &TurnRequest) -> Parsed {
 pub(super) fn body(endpoint: Endpoint, body: &[u8]) -> Parsed {
     match endpoint {
         Endpoint::Embeddings => embedded(body),
-        Endpoint::Chat | Endpoint::Responses | Endpoint::Messages | Endpoint::CountTokens => {
+        Endpoint::Chat | Endpoint::Responses | Endpoint::Messages | Endpoint::CountTokens | Endpoint::Native => {
             wire::read(endpoint, body).map_or_else(|_| Parsed::default(), conversation)
         }
     }

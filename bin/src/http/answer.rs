@@ -80,7 +80,7 @@ async fn whole(head: &AnswerHead, turn: &mut Frames) -> HttpResponse {
             Some(ClientFrame::Pieces(more)) => pieces.extend(more),
             Some(ClientFrame::End { .. }) => break,
             Some(ClientFrame::Failed(failure)) => return error::respond(turn.endpoint(), &failure, None),
-            Some(ClientFrame::Seam(_) | ClientFrame::KeepAlive) => {}
+            Some(ClientFrame::Seam(_) | ClientFrame::Note(_) | ClientFrame::KeepAlive) => {}
             Some(ClientFrame::Head(_)) | None => return lost(turn.endpoint()),
         }
     }
@@ -123,6 +123,7 @@ fn written(frame: ClientFrame, writer: &mut Writer) -> (Bytes, bool) {
         ClientFrame::Data(bytes) => (writer.pass(bytes), true),
         ClientFrame::Pieces(pieces) => (writer.pieces(pieces), true),
         ClientFrame::Seam(seam) => (writer.seam(&seam), true),
+        ClientFrame::Note(note) => (writer.note(&note), true),
         ClientFrame::KeepAlive => (writer.keep_alive(), true),
         ClientFrame::Head(_) => (Bytes::new(), true),
         ClientFrame::End { last } => (writer.end(last), false),

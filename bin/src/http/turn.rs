@@ -189,6 +189,7 @@ pub(super) fn unreadable(endpoint: Endpoint, error: RequestError) -> TurnFailure
         Endpoint::Messages => "a Messages request",
         Endpoint::CountTokens => "a request to count tokens",
         Endpoint::Embeddings => "a request for embeddings",
+        Endpoint::Native => "a turn of a session",
     };
     let hint = format!("The request's body is not {what}: {error}.");
     TurnFailure::ours(400, "invalid_request", &hint)

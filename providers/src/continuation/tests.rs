@@ -7,6 +7,7 @@ fn going_on(text: &str, prefill: bool) -> Continuation {
         sent: Vec::new(),
         prefill,
         usage: Usage::default(),
+        after_text: false,
     }
 }
 

@@ -78,7 +78,7 @@ impl<'a> Request<'a> {
     /// The name of the member that holds the conversation.
     pub(super) const fn conversation(&self) -> &'static str {
         match self.endpoint {
-            Endpoint::Responses => "input",
+            Endpoint::Responses | Endpoint::Native => "input",
             Endpoint::Chat | Endpoint::Messages | Endpoint::CountTokens | Endpoint::Embeddings => "messages",
         }
     }

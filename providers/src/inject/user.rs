@@ -14,7 +14,7 @@ pub(super) fn edit(request: &Request<'_>, segments: &Segments<'_>, edits: &mut E
         return;
     }
     let kind = match request.endpoint {
-        Endpoint::Responses => "input_text",
+        Endpoint::Responses | Endpoint::Native => "input_text",
         Endpoint::Chat | Endpoint::Messages | Endpoint::CountTokens | Endpoint::Embeddings => "text",
     };
     let part = |text: &str| json!({ "type": kind, "text": text }).to_string();

@@ -138,6 +138,7 @@ impl<'a> Delivery<'a> {
         let unseen = attempt.turn.client.attempt_progress() == Progress::Nothing;
         if let Some(continuation) = attempt.prompt.continuation.as_ref().filter(|_| unseen) {
             let seam = Seam {
+                continued: true,
                 sent: continuation.sent.clone(),
                 served_by: attempt.candidate.model.clone(),
             };

@@ -87,6 +87,7 @@ mod tests {
             sent: Vec::new(),
             prefill: false,
             usage: Usage::default(),
+            after_text: false,
         })
     }
 

@@ -31,6 +31,7 @@ impl Heard {
             ClientFrame::Pieces(pieces) => add(&mut self.text, pieces),
             ClientFrame::Head(_)
             | ClientFrame::Seam(_)
+            | ClientFrame::Note(_)
             | ClientFrame::KeepAlive
             | ClientFrame::End { .. }
             | ClientFrame::Failed(_) => {}

@@ -50,6 +50,7 @@ impl Kept {
             ClientFrame::Pieces(pieces) => self.sent.add_pieces(pieces),
             ClientFrame::Head(_)
             | ClientFrame::Seam(_)
+            | ClientFrame::Note(_)
             | ClientFrame::KeepAlive
             | ClientFrame::End { .. }
             | ClientFrame::Failed(_) => true,

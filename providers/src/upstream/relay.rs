@@ -271,6 +271,7 @@ impl<'a> Relay<'a> {
             last: self.last.take(),
             malformed: summary.malformed,
             text: self.delivery.heard(),
+            ..Answered::default()
         }
     }
 }

@@ -21,7 +21,7 @@ impl Obstacle {
         match self {
             Self::Endpoint(Endpoint::Embeddings) => "embeddings",
             Self::Endpoint(Endpoint::CountTokens) => "a count of tokens",
-            Self::Endpoint(Endpoint::Chat | Endpoint::Responses | Endpoint::Messages) => "an answer",
+            Self::Endpoint(Endpoint::Chat | Endpoint::Responses | Endpoint::Messages | Endpoint::Native) => "an answer",
             Self::Demand(demand) => demand.as_words(),
         }
     }
@@ -35,7 +35,7 @@ pub fn obstacle(endpoint: Endpoint, facts: &RequestFacts, api: Api) -> Option<Ob
     }
     match endpoint {
         Endpoint::Embeddings | Endpoint::CountTokens => Some(Obstacle::Endpoint(endpoint)),
-        Endpoint::Chat | Endpoint::Responses | Endpoint::Messages => {
+        Endpoint::Chat | Endpoint::Responses | Endpoint::Messages | Endpoint::Native => {
             let stop = facts.has_stop.then_some(Demand::Stop);
             let mut demands = facts.demands.iter().chain(stop);
             let missing = demands.find(|demand| !gives(endpoint, api, *demand));

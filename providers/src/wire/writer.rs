@@ -8,6 +8,7 @@ use understudy_messages::client::Seam;
 use understudy_messages::ids::ModelRef;
 use understudy_messages::request::Endpoint;
 use understudy_messages::terminal::TurnFailure;
+use understudy_messages::tools::TurnNote;
 use understudy_messages::turn::TurnRequest;
 
 use crate::openai::responses::kept::Kept;
@@ -42,7 +43,9 @@ impl Writer {
     pub fn new(style: Style) -> Self {
         match style.request.endpoint {
             Endpoint::Chat | Endpoint::Embeddings => Self::Chat(openai::chat::write::Writer::new(style)),
-            Endpoint::Responses => Self::Responses(Box::new(openai::responses::write::Writer::new(style))),
+            Endpoint::Responses | Endpoint::Native => {
+                Self::Responses(Box::new(openai::responses::write::Writer::new(style)))
+            }
             Endpoint::Messages | Endpoint::CountTokens => {
                 Self::Messages(anthropic::messages::write::Writer::new(style))
             }
@@ -74,6 +77,11 @@ impl Writer {
             Self::Responses(writer) => writer.seam(seam),
             Self::Messages(writer) => writer.seam(seam),
         }
+    }
+
+    /// Something that is no part of the answer; empty where the format has no place for it.
+    pub fn note(&self, _note: &TurnNote) -> Bytes {
+        Bytes::new()
     }
 
     /// A sign of life.
@@ -124,7 +132,9 @@ impl Writer {
 /// A failure as the whole body of a response; `param` names what of the request it is about.
 pub fn error_body(endpoint: Endpoint, failure: &TurnFailure, param: Option<&str>) -> Vec<u8> {
     match endpoint {
-        Endpoint::Chat | Endpoint::Responses | Endpoint::Embeddings => openai::error::body(failure, param),
+        Endpoint::Chat | Endpoint::Responses | Endpoint::Native | Endpoint::Embeddings => {
+            openai::error::body(failure, param)
+        }
         Endpoint::Messages | Endpoint::CountTokens => anthropic::error::body(failure),
     }
 }

@@ -6,7 +6,7 @@ use understudy_messages::request::{Demand, Endpoint, RequestFacts};
 /// in it so far and what ran meanwhile is for others to judge.
 pub fn continuable(endpoint: Endpoint, facts: &RequestFacts) -> bool {
     let streams = match endpoint {
-        Endpoint::Chat | Endpoint::Responses | Endpoint::Messages => facts.stream,
+        Endpoint::Chat | Endpoint::Responses | Endpoint::Messages | Endpoint::Native => facts.stream,
         Endpoint::CountTokens | Endpoint::Embeddings => false,
     };
     let shaped = facts.has_response_format || facts.has_logprobs || facts.has_stop;

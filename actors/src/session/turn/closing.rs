@@ -165,6 +165,7 @@ impl Closing {
                 served_by: performance.served_by.as_ref().map(|(_, model)| model.clone()),
                 attempts: performance.attempts.clone(),
                 usage: performance.usage,
+                removed_calls: performance.removed.clone(),
                 duration: self.context.clock.now().duration_since(self.received),
             })
         });

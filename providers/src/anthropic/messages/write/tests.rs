@@ -88,6 +88,7 @@ fn tokens(input: u64, output: u64) -> Piece {
 
 fn seam(sent: &[&str]) -> Seam {
     Seam {
+        continued: true,
         sent: sent
             .iter()
             .map(|frame| Bytes::copy_from_slice(frame.as_bytes()))
@@ -527,7 +528,7 @@ proptest! {
     fn any_frames_may_have_been_sent(sent in prop::collection::vec(any::<Vec<u8>>(), 0..4), pieces in pieces()) {
         let mut writer = writer();
         let sent = sent.into_iter().map(Bytes::from).collect();
-        writer.seam(&Seam { sent, served_by: ModelRef::new("b", "two") });
+        writer.seam(&Seam { continued: true, sent, served_by: ModelRef::new("b", "two") });
         writer.pieces(pieces);
         writer.end(None);
     }

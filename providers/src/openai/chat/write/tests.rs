@@ -131,12 +131,14 @@ fn after_a_seam_id_and_time_stay_and_the_model_is_who_goes_on() {
     ];
     let mut writer = counting_writer();
     let sign = writer.seam(&Seam {
+        continued: true,
         sent: sent.map(Bytes::from).to_vec(),
         served_by: ModelRef::new("second", "two"),
     });
     assert_eq!(sign, ": understudy continued by second/two\n\n");
     let mut stream = writer.pieces(vec![text("b"), tokens(6, 2)]).to_vec();
     stream.extend(writer.seam(&Seam {
+        continued: true,
         sent: Vec::new(),
         served_by: ModelRef::new("third", "three"),
     }));
@@ -342,7 +344,7 @@ proptest! {
 
     #[test]
     fn frames_of_any_bytes_are_gone_on_from(sent in prop::collection::vec(any::<Vec<u8>>(), 0..4)) {
-        writer().seam(&Seam {
+        writer().seam(&Seam { continued: true,
             sent: sent.into_iter().map(Bytes::from).collect(),
             served_by: ModelRef::new("second", "two"),
         });

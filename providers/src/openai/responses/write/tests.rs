@@ -263,6 +263,7 @@ fn a_stream_of_which_nothing_was_seen_begins_and_fails() {
 
 fn seam(sent: Vec<Bytes>) -> Seam {
     Seam {
+        continued: true,
         sent,
         served_by: ModelRef::new("q", "m-4"),
     }
