@@ -5,6 +5,7 @@
 mod admission;
 mod gate;
 mod generation;
+pub mod reload;
 mod roster;
 mod sync;
 #[cfg(test)]

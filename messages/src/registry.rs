@@ -92,3 +92,74 @@ pub enum AdmissionState {
     /// Turns are refused.
     Closed,
 }
+
+/// How a reload ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ReloadOutcome {
+    /// The new generation serves.
+    Applied,
+    /// It serves, and something that follows a publication failed.
+    Degraded,
+    /// There was nothing to change.
+    Unchanged,
+    /// It was refused before anything was touched.
+    Rejected,
+    /// Those who used a target did not finish in time; the old generation serves.
+    DrainTimeout,
+    /// It was given up before anything was stopped; the old generation serves.
+    RolledBack,
+    /// The old code was put back.
+    Restored,
+    /// It will be tried again by itself.
+    Deferred,
+    /// Whoever asked is gone, or the gateway stops.
+    Cancelled,
+    /// Neither the new nor the old code serves.
+    Failed,
+}
+
+impl ReloadOutcome {
+    /// Every outcome.
+    pub const ALL: [Self; 10] = [
+        Self::Applied,
+        Self::Degraded,
+        Self::Unchanged,
+        Self::Rejected,
+        Self::DrainTimeout,
+        Self::RolledBack,
+        Self::Restored,
+        Self::Deferred,
+        Self::Cancelled,
+        Self::Failed,
+    ];
+
+    /// The label's spelling. A degraded one was applied: its failure is told apart.
+    pub const fn as_label(self) -> &'static str {
+        match self {
+            Self::Applied | Self::Degraded => "applied",
+            Self::Unchanged => "unchanged",
+            Self::Rejected => "rejected",
+            Self::DrainTimeout => "drain_timeout",
+            Self::RolledBack => "rolled_back",
+            Self::Restored => "restored",
+            Self::Deferred => "deferred",
+            Self::Cancelled => "cancelled",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// How far a reload had got.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Phase {
+    /// Nothing had been touched.
+    Prepare,
+    /// Those who used a target were waited for.
+    Drain,
+    /// The old instances were stopped and let go.
+    Dispose,
+    /// The new ones were started or published.
+    Activate,
+}
