@@ -5,6 +5,7 @@
 mod admission;
 mod gate;
 mod generation;
+mod holders;
 pub mod reload;
 mod roster;
 mod sync;
@@ -14,6 +15,7 @@ pub(crate) mod testing;
 use std::sync::Arc;
 
 use actix::{Actor, Addr, Context, Handler, MessageResult, Recipient, ResponseFuture};
+use understudy_messages::clock::Clock;
 use understudy_messages::events::Event;
 use understudy_messages::ids::{GenerationId, ShardIndex};
 use understudy_messages::ports::RegistryPort;
@@ -29,6 +31,7 @@ pub use generation::{Generation, Held, Published, Shard};
 pub use roster::{CastError, Roster};
 
 use self::admission::Turnstile;
+use self::generation::Agents;
 use crate::hooks::Hooks;
 use crate::supervision::EndOfLife;
 use crate::tap::EventTap;
@@ -45,6 +48,8 @@ pub struct RegistryContext {
     pub shards_expected: usize,
     /// Where generations are published.
     pub published: Arc<Published>,
+    /// The clock.
+    pub clock: Clock,
     /// Where handles are resolved.
     pub telemetry: Arc<Telemetry>,
     /// Where events go.
@@ -71,7 +76,7 @@ impl RegistryActor {
         if let Some(serving) = registry.context.published.load() {
             let listed = (0..serving.shard_count()).filter_map(|index| serving.shard(ShardIndex(index)));
             registry.shards = listed.collect();
-            registry.turnstile.open(&serving);
+            registry.turnstile.open(&serving, registry.context.clock.now());
         }
         if registry.context.published.closing() {
             registry.turnstile.close(registry.context.published.load().as_deref());
@@ -123,7 +128,7 @@ impl RegistryActor {
         self.context.telemetry.install(&self.context.settings);
         self.context.telemetry.generation(id.0);
         self.context.published.store(generation.clone());
-        self.turnstile.open(&generation);
+        self.turnstile.open(&generation, self.context.clock.now());
         self.context
             .tap
             .publish(|| Event::GenerationPublished { generation: id });
@@ -161,8 +166,9 @@ impl Handler<RegisterShard> for RegistryActor {
 impl Handler<AdmitTurn> for RegistryActor {
     type Result = ResponseFuture<Result<Held, AdmitError>>;
 
-    fn handle(&mut self, _: AdmitTurn, _: &mut Context<Self>) -> Self::Result {
-        let answered = self.turnstile.ask(self.context.published.load().as_ref());
+    fn handle(&mut self, AdmitTurn(turn): AdmitTurn, _: &mut Context<Self>) -> Self::Result {
+        let (serving, now) = (self.context.published.load(), self.context.clock.now());
+        let answered = self.turnstile.ask(turn, serving.as_ref(), now);
         Box::pin(async move { answered.await.unwrap_or(Err(AdmitError::ShuttingDown)) })
     }
 }
@@ -172,7 +178,7 @@ impl Handler<HoldAdmission> for RegistryActor {
 
     fn handle(&mut self, _: HoldAdmission, _: &mut Context<Self>) {
         if let Some(serving) = self.context.published.load() {
-            self.turnstile.hold(&serving);
+            self.turnstile.hold(&serving, &Agents::All);
         }
     }
 }
@@ -182,7 +188,7 @@ impl Handler<ReopenAdmission> for RegistryActor {
 
     fn handle(&mut self, _: ReopenAdmission, _: &mut Context<Self>) {
         if let Some(serving) = self.context.published.load() {
-            self.turnstile.open(&serving);
+            self.turnstile.open(&serving, self.context.clock.now());
         }
     }
 }

@@ -251,6 +251,7 @@ async fn start_registry(
         hooks: plugins.hooks().clone(),
         shards_expected: options.arbiters,
         published: published.clone(),
+        clock: options.clock.clone(),
         telemetry: supervision.telemetry.clone(),
         tap: tap.clone(),
     };

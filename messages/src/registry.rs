@@ -1,10 +1,11 @@
 //! What is said to the registry.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::Message;
 
-use crate::ids::{GenerationId, ShardIndex};
+use crate::ids::{GenerationId, Name, ShardIndex};
 use crate::ports::{ProviderPort, ShardPort, Slot};
 
 /// A session arbiter is up. The reply tells its place; a restarted arbiter takes the place of the one that is gone.
@@ -162,4 +163,29 @@ pub enum Phase {
     Dispose,
     /// The new ones were started or published.
     Activate,
+}
+
+/// Somebody that a reload waits for.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Holder {
+    /// What it is: `turn`, `call`, `service`.
+    pub kind: &'static str,
+    /// The turn or the call.
+    pub id: String,
+    /// The session, by its client's name for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session: Option<Name>,
+    /// The agent that speaks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<Name>,
+    /// The plugin that is held.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plugin: Option<Name>,
+    /// For how long.
+    #[serde(rename = "age_ms", serialize_with = "as_millis")]
+    pub age: Duration,
+}
+
+fn as_millis<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
 }

@@ -9,8 +9,9 @@ use tokio::sync::oneshot;
 use understudy_messages::clock::{Clock, Instant};
 use understudy_messages::ports::Slot;
 use understudy_messages::registry::{AdmissionState, AdmitError};
+use understudy_messages::turn::TurnRequest;
 
-use super::generation::{Generation, Held, Published};
+use super::generation::{Agents, Generation, Held, Published};
 
 /// How long a turn waits at a closed gate, at most.
 pub(crate) const GATE_WAIT: Duration = Duration::from_secs(60);
@@ -18,9 +19,9 @@ pub(crate) const GATE_WAIT: Duration = Duration::from_secs(60);
 const GATE_QUEUE: usize = 100_000;
 
 /// Wait for the closed gate. Asked only when the fast path found it closed.
-#[derive(Clone, Copy, Debug, Message)]
+#[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<Held, AdmitError>")]
-pub struct AdmitTurn;
+pub struct AdmitTurn(pub(super) Arc<TurnRequest>);
 
 /// The way in, for every turn.
 #[derive(Clone, Debug)]
@@ -53,13 +54,14 @@ impl Admission {
     ///
     /// # Errors
     /// Why the turn may not run.
-    pub async fn admit(&self, deadline: Instant) -> Result<Held, AdmitError> {
-        if let Some(held) = self.published.load().and_then(Held::enter) {
+    pub async fn admit(&self, turn: &Arc<TurnRequest>, deadline: Instant) -> Result<Held, AdmitError> {
+        let (serving, now) = (self.published.load(), self.clock.now());
+        if let Some(held) = serving.and_then(|serving| Held::enter(serving, turn, now)) {
             return Ok(held);
         }
         let registry = self.registry.get().ok_or(AdmitError::Starting)?;
-        let deadline = deadline.min(self.clock.now() + GATE_WAIT);
-        match self.clock.timeout_at(deadline, registry.send(AdmitTurn)).await {
+        let asked = registry.send(AdmitTurn(turn.clone()));
+        match self.clock.timeout_at(deadline.min(now + GATE_WAIT), asked).await {
             Ok(Ok(admitted)) => admitted,
             Ok(Err(_registry_gone)) => Err(AdmitError::ShuttingDown),
             Err(_elapsed) => Err(AdmitError::HeldTooLong),
@@ -71,9 +73,13 @@ impl Admission {
 #[derive(Debug)]
 pub(super) struct Turnstile {
     state: AdmissionState,
-    waiting: VecDeque<oneshot::Sender<Result<Held, AdmitError>>>,
+    waiting: VecDeque<Waiting>,
     capacity: usize,
 }
+
+/// A turn at a closed gate, and where its answer goes.
+type Waiting = (Arc<TurnRequest>, Answer);
+type Answer = oneshot::Sender<Result<Held, AdmitError>>;
 
 impl Default for Turnstile {
     fn default() -> Self {
@@ -91,44 +97,57 @@ impl Turnstile {
     }
 
     pub(super) fn waiting(&self) -> usize {
-        self.waiting.iter().filter(|turn| !turn.is_closed()).count()
+        self.waiting.iter().filter(|(_, answer)| !answer.is_closed()).count()
     }
 
     /// A turn asks for the serving generation: now, later or never.
-    pub(super) fn ask(&mut self, serving: Option<&Arc<Generation>>) -> oneshot::Receiver<Result<Held, AdmitError>> {
+    pub(super) fn ask(
+        &mut self,
+        turn: Arc<TurnRequest>,
+        serving: Option<&Arc<Generation>>,
+        now: Instant,
+    ) -> oneshot::Receiver<Result<Held, AdmitError>> {
         let (answer, answered) = oneshot::channel();
         match (self.state, serving) {
             (AdmissionState::Closed, _) => refuse(answer, AdmitError::ShuttingDown),
             (AdmissionState::Starting, _) | (AdmissionState::Open, None) => refuse(answer, AdmitError::Starting),
-            (AdmissionState::Open, Some(serving)) => let_in(answer, serving),
-            (AdmissionState::Held, _) => {
-                self.waiting.retain(|turn| !turn.is_closed());
-                match self.waiting.len() < self.capacity {
-                    true => self.waiting.push_back(answer),
-                    false => refuse(answer, AdmitError::QueueFull),
+            (AdmissionState::Open, Some(serving)) => let_in((turn, answer), serving, now),
+            (AdmissionState::Held, serving) => {
+                // the gate of its agent may be open, or have opened meanwhile
+                match serving.and_then(|serving| Held::enter(serving.clone(), &turn, now)) {
+                    Some(held) => tell(answer, Ok(held)),
+                    None => self.queue((turn, answer)),
                 }
             }
         }
         answered
     }
 
-    /// Closes the gate of `serving`; turns wait from now on. A gate that was closed for good stays so.
-    pub(super) fn hold(&mut self, serving: &Generation) {
+    fn queue(&mut self, turn: Waiting) {
+        self.waiting.retain(|(_, answer)| !answer.is_closed());
+        match self.waiting.len() < self.capacity {
+            true => self.waiting.push_back(turn),
+            false => refuse(turn.1, AdmitError::QueueFull),
+        }
+    }
+
+    /// Closes the gates of some agents in `serving`: their turns wait from now on. A gate that was closed for good stays so.
+    pub(super) fn hold(&mut self, serving: &Generation, agents: &Agents) {
         if self.state != AdmissionState::Closed {
             self.state = AdmissionState::Held;
-            serving.gate.close();
+            serving.close(agents);
         }
     }
 
     /// Opens the gate of `serving`, which may be a new generation: those who waited come first, in order.
-    pub(super) fn open(&mut self, serving: &Arc<Generation>) {
+    pub(super) fn open(&mut self, serving: &Arc<Generation>, now: Instant) {
         if self.state == AdmissionState::Closed {
             return;
         }
         self.state = AdmissionState::Open;
-        serving.gate.reopen();
+        serving.reopen();
         for turn in self.waiting.drain(..) {
-            let_in(turn, serving);
+            let_in(turn, serving, now);
         }
     }
 
@@ -136,21 +155,25 @@ impl Turnstile {
     pub(super) fn close(&mut self, serving: Option<&Generation>) {
         self.state = AdmissionState::Closed;
         if let Some(serving) = serving {
-            serving.gate.close();
+            serving.close(&Agents::All);
         }
-        for turn in self.waiting.drain(..) {
-            refuse(turn, AdmitError::ShuttingDown);
+        for (_, answer) in self.waiting.drain(..) {
+            refuse(answer, AdmitError::ShuttingDown);
         }
     }
 }
 
-fn let_in(answer: oneshot::Sender<Result<Held, AdmitError>>, serving: &Arc<Generation>) {
-    let admitted = Held::enter(serving.clone()).ok_or(AdmitError::Starting);
-    let _gone_meanwhile = answer.send(admitted);
+fn let_in((turn, answer): Waiting, serving: &Arc<Generation>, now: Instant) {
+    let admitted = Held::enter(serving.clone(), &turn, now).ok_or(AdmitError::Starting);
+    tell(answer, admitted);
 }
 
-fn refuse(answer: oneshot::Sender<Result<Held, AdmitError>>, error: AdmitError) {
-    let _gone_meanwhile = answer.send(Err(error));
+fn refuse(answer: Answer, error: AdmitError) {
+    tell(answer, Err(error));
+}
+
+fn tell(answer: Answer, admitted: Result<Held, AdmitError>) {
+    let _gone_meanwhile = answer.send(admitted);
 }
 
 #[cfg(test)]

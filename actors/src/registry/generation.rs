@@ -6,12 +6,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::Notify;
-use understudy_messages::ids::{GenerationId, Name, ShardIndex};
+use understudy_messages::clock::Instant;
+use understudy_messages::ids::{GenerationId, Name, ShardIndex, TurnId};
 use understudy_messages::lease::{Holding, TurnLease};
 use understudy_messages::ports::{ProviderPort, ShardPort, Slot};
+use understudy_messages::registry::Holder as HolderRow;
 use understudy_messages::settings::AgentSettings;
+use understudy_messages::turn::TurnRequest;
 
 use super::gate::Gate;
+use super::holders::Holders;
 use super::roster::Roster;
 use crate::hooks::Hooks;
 
@@ -37,8 +41,10 @@ pub struct Generation {
     /// The hooks of agents that list their plugins.
     agents: HashMap<Name, Arc<Hooks>>,
     shards: Vec<ArcSwap<Shard>>,
-    pub(super) gate: Gate,
-    pub(super) emptied: Notify,
+    /// One for each agent, in their order: a reload holds only those who would use what it replaces.
+    gates: Box<[Gate]>,
+    emptied: Notify,
+    holders: Holders,
 }
 
 impl Generation {
@@ -47,14 +53,17 @@ impl Generation {
             let plugins = agent.plugins.as_ref()?;
             Some((agent.name.clone(), Arc::new(hooks.only(plugins))))
         });
+        // a turn of no agent is told so by whoever casts it: until then it counts with the first one's
+        let gates = (0..roster.settings().agents.len().max(1)).map(|_| Gate::open());
         Self {
             id,
             agents: listing.collect(),
             roster,
             hooks,
             shards: shards.into_iter().map(ArcSwap::from).collect(),
-            gate: Gate::open(),
+            gates: gates.collect(),
             emptied: Notify::new(),
+            holders: Holders::default(),
         }
     }
 
@@ -81,7 +90,38 @@ impl Generation {
 
     /// Turns that hold this generation.
     pub fn leases(&self) -> u64 {
-        self.gate.holders()
+        self.gates.iter().map(Gate::holders).sum()
+    }
+
+    /// Turns of some agents that hold it.
+    pub(super) fn leases_of(&self, agents: &Agents) -> u64 {
+        let concerned = self.gates.iter().enumerate().filter(|(place, _)| agents.has(*place));
+        concerned.map(|(_, gate)| gate.holders()).sum()
+    }
+
+    /// Who they are: the oldest first, at most `most`, and how many more there are.
+    pub(super) fn holders(&self, agents: &Agents, most: usize, now: Instant) -> (Vec<HolderRow>, usize) {
+        let names: Vec<Name> = self.roster.settings().agents.iter().map(|agent| agent.name.clone()).collect();
+        self.holders.rows(|place| agents.has(place), &names, most, now)
+    }
+
+    /// Closes the gates of some agents.
+    pub(super) fn close(&self, agents: &Agents) {
+        for (place, gate) in self.gates.iter().enumerate() {
+            if agents.has(place) {
+                gate.close();
+            }
+        }
+    }
+
+    /// Opens every gate.
+    pub(super) fn reopen(&self) {
+        self.gates.iter().for_each(Gate::reopen);
+    }
+
+    fn gate_of(&self, turn: &TurnRequest) -> usize {
+        let place = self.roster.agent_place(turn.agent.as_deref(), &turn.facts.model);
+        place.filter(|place| *place < self.gates.len()).unwrap_or_default()
     }
 
     pub(super) fn replace_shard(&self, index: ShardIndex, shard: Arc<Shard>) {
@@ -90,11 +130,16 @@ impl Generation {
         }
     }
 
-    /// Waits until nobody holds this generation. Meant for a closed gate: an open one may fill again at once.
+    /// Waits until nobody holds this generation. Meant for closed gates: an open one may fill again at once.
     pub async fn empty(&self) {
+        self.empty_of(&Agents::All).await;
+    }
+
+    /// Waits until no turn of some agents holds it. Meant for closed gates.
+    pub(super) async fn empty_of(&self, agents: &Agents) {
         loop {
             let emptied = self.emptied.notified();
-            if self.leases() == 0 {
+            if self.leases_of(agents) == 0 {
                 return;
             }
             emptied.await;
@@ -136,22 +181,49 @@ impl Published {
     }
 }
 
+/// Whom a gate concerns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Agents {
+    /// Everybody.
+    All,
+    /// Those at these places.
+    Some(Vec<usize>),
+}
+
+impl Agents {
+    fn has(&self, place: usize) -> bool {
+        match self {
+            Self::All => true,
+            Self::Some(places) => places.contains(&place),
+        }
+    }
+}
+
 /// A counted hold on a generation.
 #[derive(Clone, Debug)]
 pub struct Held(Arc<Holder>);
 
 #[derive(Debug)]
-struct Holder(Arc<Generation>);
+struct Holder {
+    generation: Arc<Generation>,
+    gate: usize,
+    turn: TurnId,
+}
 
 impl Held {
-    /// Enters the generation's gate; `None` when it is closed.
-    pub(super) fn enter(generation: Arc<Generation>) -> Option<Self> {
-        generation.gate.enter().then(|| Self(Arc::new(Holder(generation))))
+    /// Enters the gate of the turn's agent; `None` when it is closed.
+    pub(super) fn enter(generation: Arc<Generation>, turn: &Arc<TurnRequest>, now: Instant) -> Option<Self> {
+        let gate = generation.gate_of(turn);
+        generation.gates.get(gate)?.enter().then(|| {
+            generation.holders.enter(turn, gate, now);
+            let turn = turn.id;
+            Self(Arc::new(Holder { generation, gate, turn }))
+        })
     }
 
     /// The generation that is held.
     pub fn generation(&self) -> &Arc<Generation> {
-        &self.0.0
+        &self.0.generation
     }
 
     /// The lease that the turn's messages carry; it shares this hold's count.
@@ -162,14 +234,15 @@ impl Held {
 
 impl Holding for Holder {
     fn generation(&self) -> GenerationId {
-        self.0.id
+        self.generation.id
     }
 }
 
 impl Drop for Holder {
     fn drop(&mut self) {
-        if self.0.gate.leave() {
-            self.0.emptied.notify_waiters();
+        self.generation.holders.leave(self.turn);
+        if self.generation.gates.get(self.gate).is_some_and(Gate::leave) {
+            self.generation.emptied.notify_waiters();
         }
     }
 }

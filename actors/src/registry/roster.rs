@@ -64,12 +64,18 @@ impl Roster {
     /// # Errors
     /// [`CastError::UnknownAgent`] for a name that configuration does not know.
     pub fn agent(&self, named: Option<&str>, model: &str) -> Result<&Arc<AgentSettings>, CastError> {
-        let by_name = |name: &str| self.settings.agents.iter().find(|agent| &*agent.name == name);
+        let place = self.agent_place(named, model);
+        place
+            .and_then(|place| self.settings.agents.get(place))
+            .ok_or(CastError::UnknownAgent)
+    }
+
+    /// The place of that agent among the agents; `None` for a name that configuration does not know.
+    pub fn agent_place(&self, named: Option<&str>, model: &str) -> Option<usize> {
+        let by_name = |name: &str| self.settings.agents.iter().position(|agent| &*agent.name == name);
         match named {
-            Some(name) => by_name(name).ok_or(CastError::UnknownAgent),
-            None => by_name(model)
-                .or_else(|| self.settings.agents.get(self.settings.default_agent))
-                .ok_or(CastError::UnknownAgent),
+            Some(name) => by_name(name),
+            None => by_name(model).or(Some(self.settings.default_agent)),
         }
     }
 

@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
-use understudy_messages::ids::{ModelRef, Name};
+use tokio_util::bytes::Bytes;
+use understudy_messages::ids::{ModelRef, Name, SessionKey, TurnId};
+use understudy_messages::request::Endpoint;
 use understudy_messages::settings::{AgentSettings, Api, ProviderSettings, Settings};
+use understudy_messages::turn::TurnRequest;
 
 /// Providers `a` (big, shared), `b` (mid, shared) and `open` (any); alias `fast`; agent `support`.
 pub(crate) fn settings() -> Settings {
@@ -42,7 +45,7 @@ pub(crate) fn settings() -> Settings {
         .into(),
         aliases: [(Name::from("fast"), vec![model("b/mid"), model("a/big")])].into(),
         models: Default::default(),
-        agents: vec![Arc::new(agent)],
+        agents: vec![Arc::new(agent.clone()), Arc::new(second(agent))],
         default_agent: 0,
         session: Default::default(),
         timeouts: Default::default(),
@@ -51,6 +54,26 @@ pub(crate) fn settings() -> Settings {
         limits: Default::default(),
         plugins: Default::default(),
     }
+}
+
+fn second(agent: AgentSettings) -> AgentSettings {
+    let name = "second".into();
+    AgentSettings { name, ..agent }
+}
+
+/// A turn of an agent; of the default one where none is named.
+pub(crate) fn turn(agent: Option<&str>) -> Arc<TurnRequest> {
+    let body = Bytes::from_static(br#"{"model":"fast","messages":[{"role":"user","content":"hi"}]}"#);
+    Arc::new(TurnRequest {
+        id: TurnId::new(),
+        request_id: "r".into(),
+        session: SessionKey::Ephemeral,
+        agent: agent.map(Name::from),
+        endpoint: Endpoint::Chat,
+        facts: understudy_providers::wire::scan(Endpoint::Chat, &body).expect("a good body"),
+        body,
+        headers: Vec::new(),
+    })
 }
 
 /// Hooks that nobody listens to.
