@@ -6,6 +6,7 @@
 //! | Module | Says |
 //! |---|---|
 //! | [`manifest`] | what a plugin says of itself |
+//! | [`capture`] | what a plugin's source was when it was loaded |
 //! | [`discovery`] | where plugins are, and which are safe |
 //! | [`enablement`] | which are loaded |
 //! | [`hosts`] | who makes an instance |
@@ -19,6 +20,7 @@
 
 mod bounded;
 pub mod canon;
+pub mod capture;
 pub mod declared;
 pub mod discovery;
 pub mod enablement;
