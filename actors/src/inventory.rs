@@ -1,62 +1,44 @@
-//! The plugins of the app: which there are, which serve, and what people should know about them.
+//! The plugins of a generation: which there are, what has become of each, and who is called for what.
+//!
+//! An inventory is made by a [`Loader`] and never changes; what becomes of the instances in it is seen through it. What a
+//! reload does not touch is the same instance in the next inventory.
 
 mod candidates;
 mod load;
 mod names;
+mod plan;
 mod report;
 mod required;
 mod tools;
 
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::Arbiter;
 use serde::Serialize;
-use understudy_actors::hooks::{Access, Hooks, LoadedPlugin};
-use understudy_actors::plugin::{InstanceState, Served};
-use understudy_actors::supervision::Supervision;
-use understudy_actors::telemetry::Telemetry;
 use understudy_messages::clock::Clock;
 use understudy_messages::ids::Name;
-use understudy_plugins::canon::{self, CanonOptions};
+use understudy_plugins::capture::Capture;
 use understudy_plugins::enablement::{Cause, Origin};
-use understudy_plugins::hosts::Hosts;
-use understudy_plugins::manifest::{HostKind, Manifest};
+use understudy_plugins::hosts::Load;
+use understudy_plugins::manifest::{HostKind, Manifest, Resources};
 
-pub(crate) use load::load;
+pub use self::load::{BuildError, Built, Loader};
+pub use self::plan::Planned;
+pub use self::report::Report;
+use crate::hooks::{Access, Hooks, LoadedPlugin};
+use crate::plugin::{InstanceState, Served};
+use crate::registry::reload::diff::Identity;
+use crate::telemetry::Telemetry;
 
 /// How long one instance may take to let go of what it holds.
 const DISPOSE: Duration = Duration::from_secs(5);
 
-/// Every host that this build has.
-pub fn standard_hosts() -> Hosts {
-    Hosts {
-        native: Vec::new(),
-        #[cfg(feature = "js")]
-        js: Some(understudy_plugins::js::constructor()),
-        #[cfg(not(feature = "js"))]
-        js: None,
-        process: Some(understudy_plugins::process::constructor()),
-        webhook: Some(understudy_plugins::webhook::constructor()),
-    }
-}
-
-/// `hosts`, and the plugins that every app has compiled in. One that `hosts` has under the same id stands in its place.
-pub(crate) fn with_built_ins(hosts: &Hosts, supervision: &Supervision) -> Hosts {
-    let mut hosts = hosts.clone();
-    if !hosts.native.iter().any(|plugin| plugin.id() == canon::ID) {
-        hosts.native.push(Arc::new(canon::plugin(CanonOptions {
-            clock: supervision.clock.clone(),
-            observer: supervision.telemetry.clone(),
-        })));
-    }
-    hosts
-}
-
 /// All plugins that were found, loaded or not.
-pub(crate) struct Plugins {
-    plugins: Vec<Plugin>,
+pub struct Inventory {
+    plugins: Vec<Arc<Plugin>>,
     diagnostics: Vec<Diagnostic>,
     hooks: Arc<Hooks>,
 }
@@ -65,13 +47,27 @@ pub(crate) struct Plugins {
 struct Plugin {
     id: Name,
     origin: Origin,
-    source: Option<PathBuf>,
+    /// Its folder.
+    source_folder: Option<PathBuf>,
     host: Option<HostKind>,
     manifest: Option<Arc<Manifest>>,
     cause: Cause,
     required: bool,
     access: Access,
+    /// What makes it the same plugin; `None` for one that is off.
+    identity: Option<Identity>,
+    /// What its instance was made of.
+    source: Option<Source>,
     status: Status,
+}
+
+/// What an instance is made of: the same again where it has to be put back.
+#[derive(Clone)]
+struct Source {
+    load: Load,
+    host: HostKind,
+    /// `None` for what is compiled in.
+    capture: Option<Arc<Capture>>,
 }
 
 /// What has become of a plugin.
@@ -85,6 +81,7 @@ enum Status {
 }
 
 /// Why a plugin could not be loaded.
+#[derive(Clone)]
 struct Failure {
     phase: Phase,
     error: String,
@@ -101,7 +98,7 @@ struct Working {
 /// When something was noticed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Phase {
+pub enum Phase {
     /// While folders were looked at.
     Discovery,
     /// While settings were read.
@@ -113,7 +110,7 @@ pub(crate) enum Phase {
 /// How bad something is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum Level {
+pub enum Level {
     /// Good to know.
     Info,
     /// Probably not meant.
@@ -124,14 +121,19 @@ pub(crate) enum Level {
 
 /// Something that people should know.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Diagnostic {
-    level: Level,
+pub struct Diagnostic {
+    /// How bad it is.
+    pub level: Level,
+    /// About which plugin.
     #[serde(skip_serializing_if = "Option::is_none")]
-    plugin_id: Option<Name>,
-    message: String,
+    pub plugin_id: Option<Name>,
+    /// What.
+    pub message: String,
+    /// Where.
     #[serde(skip_serializing_if = "Option::is_none")]
-    source: Option<PathBuf>,
-    phase: Phase,
+    pub source: Option<PathBuf>,
+    /// When.
+    pub phase: Phase,
 }
 
 impl Diagnostic {
@@ -157,11 +159,22 @@ impl Diagnostic {
 }
 
 impl Plugin {
+    /// Whether its resources cannot be held twice (design §4): by its manifest's word, else by what it registered.
+    fn is_exclusive(&self) -> bool {
+        let said = self.manifest.as_ref().and_then(|manifest| manifest.resources);
+        said == Some(Resources::Exclusive)
+    }
+
     fn working(&self) -> Option<&Working> {
         match &self.status {
             Status::Loaded(working) => Some(working),
             Status::Disabled | Status::Failed(_) => None,
         }
+    }
+
+    fn is_the_instance_of(&self, other: &Self) -> bool {
+        let both = self.working().zip(other.working());
+        both.is_some_and(|(one, other)| Arc::ptr_eq(&one.served, &other.served))
     }
 
     /// The state of its instance; `None` for one that is off.
@@ -174,20 +187,38 @@ impl Plugin {
     }
 }
 
-impl Plugins {
+impl Inventory {
+    /// Without any.
+    pub fn empty(hooks: Arc<Hooks>) -> Self {
+        Self {
+            plugins: Vec::new(),
+            diagnostics: Vec::new(),
+            hooks,
+        }
+    }
+
+    /// What people should know.
+    pub fn diagnostics(&self) -> &[Diagnostic] {
+        &self.diagnostics
+    }
+
+    fn find(&self, id: &str) -> Option<&Arc<Plugin>> {
+        self.plugins.iter().find(|plugin| plugin.id.eq_ignore_ascii_case(id))
+    }
+
     /// The hooks of what is loaded.
-    pub(crate) fn hooks(&self) -> &Arc<Hooks> {
+    pub fn hooks(&self) -> &Arc<Hooks> {
         &self.hooks
     }
 
     /// Plugins that have to serve and do not: what they would judge is refused.
-    pub(crate) fn missing(&self) -> impl Iterator<Item = &Name> {
-        let lacks = |plugin: &&Plugin| plugin.required && plugin.state() != Some(InstanceState::Running);
+    pub fn missing(&self) -> impl Iterator<Item = &Name> {
+        let lacks = |plugin: &&Arc<Plugin>| plugin.required && plugin.state() != Some(InstanceState::Running);
         self.plugins.iter().filter(lacks).map(|plugin| &plugin.id)
     }
 
     /// Brings the metrics up to date.
-    pub(crate) fn show(&self, telemetry: &Telemetry) {
+    pub fn show(&self, telemetry: &Telemetry) {
         for plugin in &self.plugins {
             if let Some(state) = plugin.state() {
                 telemetry.plugin_state(&plugin.id, state);
@@ -196,20 +227,33 @@ impl Plugins {
     }
 
     /// Stops every instance, each within its time.
-    pub(crate) async fn stop(&self, clock: &Clock) {
-        let deadline = clock.now() + DISPOSE;
-        let working = self.plugins.iter().filter_map(Plugin::working);
-        let stopping = working.map(|working| async move {
-            if clock.timeout_at(deadline, working.served.stop()).await.is_err() {
-                tracing::warn!(plugin = %working.served.id, "the plugin did not stop in time");
-            }
-            if let Some(arbiter) = &working.arbiter {
-                arbiter.stop();
-            }
-        });
-        futures::future::join_all(stopping).await;
+    pub async fn stop(&self, clock: &Clock) {
+        retire(self.plugins.iter(), clock).await;
+    }
+
+    /// Stops the instances that `next` does not have, once nobody holds them any longer.
+    pub async fn retire_but(&self, next: &Self, clock: &Clock) {
+        let is_kept = |plugin: &Arc<Plugin>| next.plugins.iter().any(|other| plugin.is_the_instance_of(other));
+        retire(self.plugins.iter().filter(|plugin| !is_kept(plugin)), clock).await;
     }
 }
 
-#[cfg(test)]
-mod tests;
+impl fmt::Debug for Inventory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Inventory")
+    }
+}
+
+async fn retire(plugins: impl Iterator<Item = &Arc<Plugin>>, clock: &Clock) {
+    let deadline = clock.now() + DISPOSE;
+    let stopping = plugins.filter_map(|plugin| plugin.working()).map(|working| async move {
+        if clock.timeout_at(deadline, working.served.stop()).await.is_err() {
+            tracing::warn!(plugin = %working.served.id, calls = working.served.calls_in_flight(),
+                "the plugin did not stop in time: what it still answers is refused");
+        }
+        if let Some(arbiter) = &working.arbiter {
+            arbiter.stop();
+        }
+    });
+    futures::future::join_all(stopping).await;
+}

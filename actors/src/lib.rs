@@ -13,6 +13,7 @@
 //! Strong addresses follow this tree. Everyone else holds a port or a [`Slot`](understudy_messages::ports::Slot).
 
 pub mod hooks;
+pub mod inventory;
 pub mod plugin;
 pub mod provider;
 pub mod registry;

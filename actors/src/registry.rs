@@ -32,7 +32,7 @@ pub use roster::{CastError, Roster};
 
 use self::admission::Turnstile;
 use self::generation::Agents;
-use crate::hooks::Hooks;
+use crate::inventory::{Inventory, Loader};
 use crate::supervision::EndOfLife;
 use crate::tap::EventTap;
 use crate::telemetry::Telemetry;
@@ -42,8 +42,10 @@ use crate::telemetry::Telemetry;
 pub struct RegistryContext {
     /// What the first generation is built from.
     pub settings: Arc<Settings>,
-    /// The hooks of the first generation.
-    pub hooks: Arc<Hooks>,
+    /// What makes plugins.
+    pub loader: Loader,
+    /// The plugins of the first generation.
+    pub inventory: Arc<Inventory>,
     /// How many session arbiters must be listed before the first generation is published.
     pub shards_expected: usize,
     /// Where generations are published.
@@ -122,7 +124,7 @@ impl RegistryActor {
         let generation = Arc::new(Generation::new(
             id,
             roster,
-            self.context.hooks.clone(),
+            self.context.inventory.clone(),
             self.shards.clone(),
         ));
         self.context.telemetry.install(&self.context.settings);

@@ -15,6 +15,7 @@ use actix_web::{HttpServer, web};
 use anyhow::Context;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
+use understudy_actors::inventory::Loader;
 use understudy_actors::provider::ledger::Ledgers;
 use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
@@ -29,7 +30,7 @@ use understudy_plugins::hosts::Hosts;
 use crate::arbiter::SessionArbiter;
 use crate::config::ServerConfig;
 use crate::http;
-use crate::plugins::{self, Plugins};
+use crate::plugins;
 
 /// How often recorded samples are moved into their buckets.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
@@ -59,8 +60,6 @@ pub struct Shared {
     pub(crate) admission: Admission,
     /// Where events go.
     pub(crate) tap: EventTap,
-    /// The plugins, loaded or not.
-    pub(crate) plugins: Plugins,
     /// How the candidates are.
     pub(crate) ledgers: Arc<Ledgers>,
     /// Turns that may still come.
@@ -124,9 +123,8 @@ impl App {
             clock: options.clock.clone(),
             telemetry,
         };
-        let hosts = plugins::with_built_ins(hosts, &supervision);
-        let plugins = plugins::load(&config.settings, &hosts, &supervision).await;
-        let (shared, registry) = start_registry(config, &options, supervision, plugins).await?;
+        let loader = plugins::loader(hosts, &supervision);
+        let (shared, registry) = start_registry(config, &options, supervision, loader).await?;
         start_upkeep(&shared);
         let api_server = serve_api(shared.clone(), api, options.arbiters)?;
         let admin_server = serve_admin(shared.clone(), admin)?;
@@ -165,7 +163,10 @@ impl App {
     fn tell_start(&self) {
         if let Some(serving) = self.shared.published.load() {
             let port = self.api().port();
-            serving.hooks.fire(HookEvent::GatewayStart { port }, Arc::default());
+            serving
+                .inventory
+                .hooks()
+                .fire(HookEvent::GatewayStart { port }, Arc::default());
         }
     }
 
@@ -173,7 +174,7 @@ impl App {
     async fn tell_stop(&self) {
         if let Some(serving) = self.shared.published.load() {
             let event = HookEvent::GatewayStop { reason: "shutdown" };
-            serving.hooks.observe(event, Arc::default()).await;
+            serving.inventory.hooks().observe(event, Arc::default()).await;
         }
     }
 
@@ -191,7 +192,9 @@ impl App {
         self.admin.1.stop(true).await;
         let stopped = self.shared.supervision.tasks.stop();
         let _stuck_tasks_die_with_us = clock.timeout_at(clock.now() + ENDING_GRACE, stopped).await;
-        self.shared.plugins.stop(clock).await;
+        if let Some(serving) = self.shared.published.load() {
+            serving.inventory.stop(clock).await;
+        }
         self.registry.stop();
     }
 
@@ -242,13 +245,15 @@ async fn start_registry(
     config: ServerConfig,
     options: &AppOptions,
     supervision: Supervision,
-    plugins: Plugins,
+    loader: Loader,
 ) -> anyhow::Result<(Arc<Shared>, Arbiter)> {
     let (published, tap) = (Arc::new(Published::default()), EventTap::default());
     let (registry, admit) = (Arc::new(Slot::default()), Arc::new(Slot::default()));
+    let settings = Arc::new(config.settings.clone());
     let context = RegistryContext {
-        settings: Arc::new(config.settings.clone()),
-        hooks: plugins.hooks().clone(),
+        inventory: Arc::new(loader.load(&settings).await),
+        loader,
+        settings,
         shards_expected: options.arbiters,
         published: published.clone(),
         clock: options.clock.clone(),
@@ -270,7 +275,6 @@ async fn start_registry(
         supervision: supervision.clone(),
         registry: registry.clone(),
         published,
-        plugins,
         tap,
         config,
     });

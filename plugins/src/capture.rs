@@ -166,7 +166,9 @@ impl Copying<'_> {
     }
 
     fn file(&mut self, from: &Path, to: &Path, facts: &fs::Metadata) -> Result<(), CaptureError> {
-        let mut source = File::open(from).map_err(io_error(from))?.take(MOST_BYTES + 1 - self.bytes);
+        let mut source = File::open(from)
+            .map_err(io_error(from))?
+            .take(MOST_BYTES + 1 - self.bytes);
         let mut copy = File::create(to).map_err(io_error(to))?;
         let (mut buffer, mut length) = (vec![0; 64 << 10], 0_u64);
         self.hasher.update(b"\0f");
@@ -238,7 +240,10 @@ mod tests {
         let capture = captures.take(&place.plugin()).expect("captured");
         place.write("index.js", "two");
         let read = |name: &str| fs::read_to_string(capture.folder().join(name)).expect("readable");
-        assert_eq!((read("index.js"), read("lib/part.js")), ("one".to_owned(), "part".to_owned()));
+        assert_eq!(
+            (read("index.js"), read("lib/part.js")),
+            ("one".to_owned(), "part".to_owned())
+        );
         let folder = capture.folder().to_owned();
         drop(capture);
         assert!(!folder.exists());

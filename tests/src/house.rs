@@ -11,6 +11,7 @@ use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 use understudy::config::ServerConfig;
 use understudy_actors::hooks::{HookTable, Hooks, LoadedPlugin};
+use understudy_actors::inventory::{Inventory, Loader};
 use understudy_actors::provider::ledger::{CandidateState, Ledgers};
 use understudy_actors::provider::{ProviderActor, ProviderContext};
 use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
@@ -32,6 +33,8 @@ use understudy_messages::session::RunTurn;
 use understudy_messages::settings::Settings;
 use understudy_messages::terminal::TurnFailure;
 use understudy_messages::turn::TurnRequest;
+use understudy_plugins::capture::Captures;
+use understudy_plugins::hosts::Hosts;
 use understudy_providers::Upstream;
 use understudy_providers::openai::chat;
 
@@ -353,14 +356,22 @@ impl House {
         let (table, _left_out) = HookTable::new(plugins, Vec::new());
         let (published, admit) = (Arc::new(Published::default()), Arc::new(Slot::default()));
         let registry = Rc::new(RefCell::new(None));
+        let hooks = Hooks::new(
+            Arc::new(table),
+            self.clock.clone(),
+            supervision.tasks.clone(),
+            provider.telemetry.clone(),
+        );
         let context = RegistryContext {
             settings: Arc::new(settings.clone()),
-            hooks: Arc::new(Hooks::new(
-                Arc::new(table),
-                self.clock.clone(),
-                supervision.tasks.clone(),
-                provider.telemetry.clone(),
-            )),
+            inventory: Arc::new(Inventory::empty(Arc::new(hooks))),
+            loader: Loader {
+                hosts: Hosts::default(),
+                captures: Arc::new(Captures::below(std::env::temp_dir().join("understudy-house"))),
+                supervision: supervision.clone(),
+                runtime: understudy::shared_runtime,
+            },
+            clock: self.clock.clone(),
             shards_expected: 1,
             published: published.clone(),
             telemetry: provider.telemetry.clone(),

@@ -9,8 +9,7 @@ use understudy_plugins::enablement::Origin;
 use understudy_plugins::manifest::{HostKind, Manifest};
 use understudy_plugins::native::NativePlugin;
 
-use super::load::Loading;
-use super::{Diagnostic, Level, Phase};
+use super::{Diagnostic, Level, Loader, Phase, Planned};
 
 /// A plugin that might be loaded.
 pub(super) struct Candidate {
@@ -62,17 +61,17 @@ impl Candidate {
     }
 }
 
-impl Loading<'_> {
+impl Loader {
     /// What is compiled in, then what folders hold. A folder comes before what is compiled in under the same id.
-    pub(super) fn candidates(&mut self) -> Vec<Candidate> {
-        let Discovery { found, findings } = Discovery::look(&self.config().load_paths);
+    pub(super) fn candidates(&self, planned: &mut Planned) -> Vec<Candidate> {
+        let Discovery { found, findings } = Discovery::look(&planned.settings.plugins.load_paths);
         let mut candidates = Vec::new();
         for plugin in &self.hosts.native {
             let same = found.iter().find(|it| it.manifest.id.eq_ignore_ascii_case(plugin.id()));
             match same {
                 Some(same) if same.manifest.host != HostKind::Native => {
                     let message = format!("what is built in is not loaded: {} comes first", same.folder.display());
-                    self.note(Level::Warn, Phase::Discovery, Some(&same.manifest.id), message);
+                    planned.note(Level::Warn, Phase::Discovery, Some(&same.manifest.id), message);
                 }
                 Some(_) => {}
                 None => candidates.push(Candidate::built_in(&**plugin)),
@@ -83,7 +82,7 @@ impl Loading<'_> {
             let known = |id: &Name| candidates.iter().any(|it: &Candidate| it.id.eq_ignore_ascii_case(id));
             match finding.id.clone() {
                 Some(id) if finding.refused && !known(&id) => candidates.push(Candidate::refused(id, finding)),
-                id => self.diagnostics.push(Diagnostic {
+                id => planned.diagnostics.push(Diagnostic {
                     source: Some(finding.source),
                     ..Diagnostic::new(Level::Warn, Phase::Discovery, id.as_ref(), finding.message)
                 }),

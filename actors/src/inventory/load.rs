@@ -1,171 +1,218 @@
-//! From the settings to instances at work: find, decide, check, register. A plugin that fails is passed over.
+//! From a plan to instances at work. A plugin that fails is passed over, unless it served before.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, Arbiter};
-use understudy_actors::hooks::{Access, HookTable, Hooks, LoadedPlugin};
-use understudy_actors::plugin::{PluginInstanceActor, Served};
-use understudy_actors::supervision::Supervision;
+use tokio::runtime::Runtime;
 use understudy_messages::hooks::Hook;
 use understudy_messages::ids::Name;
-use understudy_messages::settings::{PluginsSettings, Settings};
-use understudy_plugins::enablement::{self, Origin};
-use understudy_plugins::hosts::{Hosts, Load};
+use understudy_messages::settings::Settings;
+use understudy_plugins::capture::Captures;
+use understudy_plugins::hosts::Hosts;
 use understudy_plugins::registration::Handler;
 use understudy_plugins::{Instance, Registration};
 
-use super::candidates::Candidate;
+use super::plan::Intended;
 use super::required::GATES;
 use super::tools::Tools;
-use super::{Diagnostic, Failure, Level, Phase, Plugin, Plugins, Status, Working};
+use super::{Diagnostic, Failure, Inventory, Level, Phase, Planned, Plugin, Source, Status, Working};
+use crate::hooks::{Access, HookTable, Hooks, LoadedPlugin};
+use crate::plugin::{PluginInstanceActor, Served};
+use crate::supervision::Supervision;
 
 /// How long one plugin may take to register.
 const REGISTER: Duration = Duration::from_secs(30);
 
-/// Loads every plugin that the settings switch on.
-pub(crate) async fn load(settings: &Settings, hosts: &Hosts, supervision: &Supervision) -> Plugins {
-    let mut loading = Loading {
-        settings,
-        hosts,
-        supervision,
-        tools: Tools::default(),
-        plugins: Vec::new(),
-        diagnostics: Vec::new(),
-    };
-    if settings.plugins.enabled {
-        for candidate in loading.candidates() {
-            loading.add(candidate).await;
-        }
-        loading.add_what_was_not_found();
-        loading.check_names();
-    }
-    loading.finish()
+/// Makes inventories.
+#[derive(Clone)]
+pub struct Loader {
+    /// What makes instances.
+    pub hosts: Hosts,
+    /// Where sources are kept.
+    pub captures: Arc<Captures>,
+    /// What instances run with.
+    pub supervision: Supervision,
+    /// Where their arbiters run.
+    pub runtime: fn() -> &'static Runtime,
 }
 
-/// Plugins while they are loaded.
-pub(super) struct Loading<'a> {
-    pub(super) settings: &'a Settings,
-    pub(super) hosts: &'a Hosts,
-    supervision: &'a Supervision,
+/// An inventory that nobody uses yet.
+pub struct Built {
+    /// All plugins.
+    pub inventory: Inventory,
+    /// What was captured of those that are new, by plugin.
+    pub digests: Vec<(Name, String)>,
+}
+
+/// A plugin that served before could not be loaded anew: the old instance goes on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{plugin} {error}")]
+pub struct BuildError {
+    /// Which.
+    pub plugin: Name,
+    /// Why.
+    pub error: String,
+}
+
+impl Loader {
+    /// The plugins of the first generation.
+    pub async fn load(&self, settings: &Arc<Settings>) -> Inventory {
+        let planned = self.plan(settings.clone(), None, &[]);
+        let mut building = Building::new(self, None, planned);
+        building.start().await;
+        building.finish().inventory
+    }
+
+    /// Starts what is new; what stays is taken from `serving`. Nobody uses the new instances yet.
+    ///
+    /// # Errors
+    /// [`BuildError`]; all that had been started is stopped again.
+    pub async fn build(&self, planned: Planned, serving: &Inventory) -> Result<Built, BuildError> {
+        let mut building = Building::new(self, Some(serving), planned);
+        building.start().await;
+        let refused = building.refused();
+        let built = building.finish();
+        match refused {
+            None => Ok(built),
+            Some(refused) => {
+                built.inventory.retire_but(serving, &self.supervision.clock).await;
+                Err(refused)
+            }
+        }
+    }
+
+    async fn instance(&self, source: &Source) -> Result<Arc<dyn Instance>, Failure> {
+        let clock = &self.supervision.clock;
+        let loading = self.hosts.load(source.host, source.load.clone());
+        let failed = |error| Failure {
+            phase: Phase::Register,
+            error,
+        };
+        match clock.timeout_at(clock.now() + REGISTER, loading).await {
+            Ok(loaded) => loaded.map_err(|error| failed(format!("did not register: {error}"))),
+            Err(_elapsed) => Err(failed("did not register in time".to_owned())),
+        }
+    }
+}
+
+/// Plugins while they are put to work.
+pub(super) struct Building<'a> {
+    loader: &'a Loader,
+    serving: Option<&'a Inventory>,
+    pub(super) settings: Arc<Settings>,
+    planned: Vec<Intended>,
     tools: Tools,
-    pub(super) plugins: Vec<Plugin>,
+    digests: Vec<(Name, String)>,
+    pub(super) plugins: Vec<Arc<Plugin>>,
     pub(super) diagnostics: Vec<Diagnostic>,
 }
 
-impl Loading<'_> {
-    pub(super) fn config(&self) -> &PluginsSettings {
-        &self.settings.plugins
+impl<'a> Building<'a> {
+    fn new(loader: &'a Loader, serving: Option<&'a Inventory>, planned: Planned) -> Self {
+        Self {
+            loader,
+            serving,
+            settings: planned.settings,
+            planned: planned.plugins,
+            tools: Tools::default(),
+            digests: Vec::new(),
+            plugins: Vec::new(),
+            diagnostics: planned.diagnostics,
+        }
     }
 
     pub(super) fn note(&mut self, level: Level, phase: Phase, plugin: Option<&Name>, message: impl Into<String>) {
         self.diagnostics.push(Diagnostic::new(level, phase, plugin, message));
     }
 
-    async fn add(&mut self, candidate: Candidate) {
-        let cause = enablement::decide(self.config(), &candidate.id, candidate.origin, candidate.default_on);
-        let access = self.access(&candidate);
-        let status = match cause.enables() {
-            true => match self.start(&candidate, &access).await {
-                Ok(working) => Status::Loaded(working),
-                Err(failure) => {
-                    self.note(Level::Error, failure.phase, Some(&candidate.id), &*failure.error);
-                    Status::Failed(failure)
-                }
+    async fn start(&mut self) {
+        for intended in std::mem::take(&mut self.planned) {
+            // between two of them somebody else may have a turn
+            tokio::task::yield_now().await;
+            match self.kept(&intended) {
+                Some(kept) => self.keep(kept),
+                None => self.add(intended).await,
+            }
+        }
+        if self.settings.plugins.enabled {
+            self.add_what_was_not_found();
+            self.check_names();
+        }
+    }
+
+    /// The plugin as it serves, where it stays as it is.
+    fn kept(&self, intended: &Intended) -> Option<Arc<Plugin>> {
+        let stays = intended.source.is_none() && intended.cause.enables();
+        let served = self.serving.filter(|_| stays)?.find(&intended.candidate.id)?;
+        Some(served.clone())
+    }
+
+    fn keep(&mut self, plugin: Arc<Plugin>) {
+        if let Some(working) = plugin.working() {
+            self.tools.keep(&plugin.id, &working.loaded.registration);
+        }
+        self.plugins.push(plugin);
+    }
+
+    async fn add(&mut self, intended: Intended) {
+        let Intended {
+            candidate,
+            cause,
+            access,
+            identity,
+            source,
+        } = intended;
+        let status = match &source {
+            None => Status::Disabled,
+            Some(Err(failure)) => Status::Failed(failure.clone()),
+            Some(Ok(source)) => match self.loader.instance(source).await {
+                Ok(instance) => Status::Loaded(self.put_to_work(&candidate.id, source, &access, instance)),
+                Err(failure) => Status::Failed(failure),
             },
-            false => Status::Disabled,
         };
+        if let Status::Failed(failure) = &status {
+            self.note(Level::Error, failure.phase, Some(&candidate.id), &*failure.error);
+        }
         if let (Status::Disabled, Some(why)) = (&status, &candidate.refused) {
-            self.note(
-                Level::Info,
-                Phase::Discovery,
-                Some(&candidate.id),
-                format!("is off, and {why}"),
-            );
+            let message = format!("is off, and {why}");
+            self.note(Level::Info, Phase::Discovery, Some(&candidate.id), message);
         }
         let required = self.is_required(&candidate, cause, &status);
-        self.plugins.push(Plugin {
+        self.plugins.push(Arc::new(Plugin {
             required,
             id: candidate.id,
             origin: candidate.origin,
-            source: candidate.folder,
+            source_folder: candidate.folder,
             host: candidate.host,
             manifest: candidate.manifest,
             cause,
             access,
+            identity,
+            source: source.and_then(Result::ok),
             status,
-        });
+        }));
     }
 
-    /// What a plugin may do. What is built in may see conversations unless somebody says otherwise.
-    fn access(&self, candidate: &Candidate) -> Access {
-        let said = self.config().entry(&candidate.id).map(|entry| &entry.hooks);
-        Access {
-            conversation: (said.and_then(|hooks| hooks.conversation)).unwrap_or(candidate.origin == Origin::Bundled),
-            injection: said.and_then(|hooks| hooks.injection).unwrap_or(true),
-            deadlines: said.map(|hooks| hooks.timeouts.clone()).unwrap_or_default(),
-            deadline: said.and_then(|hooks| hooks.timeout),
-        }
-    }
-
-    async fn start(&mut self, candidate: &Candidate, access: &Access) -> Result<Working, Failure> {
-        let failed = |phase, error| Failure { phase, error };
-        let Some(host) = candidate.host else {
-            let why = candidate.refused.clone().unwrap_or_default();
-            return Err(failed(Phase::Discovery, format!("is present but blocked: {why}")));
-        };
-        let own = self
-            .config()
-            .entry(&candidate.id)
-            .and_then(|entry| entry.config.clone());
-        let settings = own.map_or_else(|| serde_json::json!({}), |own| own.value);
-        if let Some(manifest) = &candidate.manifest {
-            let checked = manifest.check(&settings);
-            checked.map_err(|error| failed(Phase::Config, format!("its settings are refused: {error}")))?;
-        }
-        let clock = &self.supervision.clock;
-        let load = Load {
-            id: candidate.id.clone(),
-            manifest: candidate.manifest.clone(),
-            folder: candidate.folder.clone().unwrap_or_default(),
-            settings,
-            workspaces: self
-                .settings
-                .agents
-                .iter()
-                .filter_map(|agent| agent.workspace.clone())
-                .collect(),
-            clock: clock.clone(),
-        };
-        let loading = clock
-            .timeout_at(clock.now() + REGISTER, self.hosts.load(host, load))
-            .await;
-        let instance = match loading {
-            Ok(loaded) => loaded.map_err(|error| failed(Phase::Register, format!("did not register: {error}")))?,
-            Err(_elapsed) => return Err(failed(Phase::Register, "did not register in time".to_owned())),
-        };
-        Ok(self.put_to_work(candidate, access, instance))
-    }
-
-    fn put_to_work(&mut self, candidate: &Candidate, access: &Access, instance: Arc<dyn Instance>) -> Working {
+    fn put_to_work(&mut self, id: &Name, source: &Source, access: &Access, instance: Arc<dyn Instance>) -> Working {
         let mut registration = instance.registration().clone();
         for warning in std::mem::take(&mut registration.warnings) {
-            self.note(Level::Warn, Phase::Register, Some(&candidate.id), warning);
+            self.note(Level::Warn, Phase::Register, Some(id), warning);
         }
-        for refusal in self
-            .tools
-            .admit(&candidate.id, candidate.manifest.as_deref(), &mut registration)
-        {
-            self.note(Level::Warn, Phase::Register, Some(&candidate.id), refusal);
+        for refusal in self.tools.admit(id, source.load.manifest.as_deref(), &mut registration) {
+            self.note(Level::Warn, Phase::Register, Some(id), refusal);
         }
         let guards = registration.hooks.iter().any(|hook| hook.hook == Hook::BeforeToolCall);
         if guards && !access.conversation {
             let message = "guards tools without seeing the conversation: it gets the narrow event, unless \
                            hooks.allowConversationAccess is true";
-            self.note(Level::Warn, Phase::Register, Some(&candidate.id), message);
+            self.note(Level::Warn, Phase::Register, Some(id), message);
         }
-        let served = Served::new(candidate.id.clone(), instance);
-        let arbiter = takes_messages(&registration).then(|| Arbiter::with_tokio_rt(crate::shared_runtime));
+        if let Some(capture) = &source.capture {
+            self.digests.push((id.clone(), capture.digest_text()));
+        }
+        let served = Served::new(id.clone(), instance);
+        let arbiter = takes_messages(&registration).then(|| Arbiter::with_tokio_rt(self.loader.runtime));
         let actor = arbiter.as_ref().map(|arbiter| {
             let served = served.clone();
             PluginInstanceActor::start_in_arbiter(&arbiter.handle(), move |_| PluginInstanceActor::new(served))
@@ -173,7 +220,7 @@ impl Loading<'_> {
         Working {
             served,
             loaded: LoadedPlugin {
-                id: candidate.id.clone(),
+                id: id.clone(),
                 access: access.clone(),
                 registration: Arc::new(registration),
                 port: actor.map(actix::Addr::recipient),
@@ -182,8 +229,25 @@ impl Loading<'_> {
         }
     }
 
-    fn finish(mut self) -> Plugins {
-        let working = || self.plugins.iter().filter_map(Plugin::working);
+    /// A plugin that serves and has failed in this building.
+    fn refused(&self) -> Option<BuildError> {
+        let serving = self.serving?;
+        self.plugins.iter().find_map(|plugin| {
+            let Status::Failed(failure) = &plugin.status else {
+                return None;
+            };
+            let served = serving
+                .find(&plugin.id)
+                .is_some_and(|served| served.working().is_some());
+            served.then(|| BuildError {
+                plugin: plugin.id.clone(),
+                error: failure.error.clone(),
+            })
+        })
+    }
+
+    fn finish(mut self) -> Built {
+        let working = || self.plugins.iter().filter_map(|plugin| plugin.working());
         let loaded: Vec<LoadedPlugin> = working().map(|working| working.loaded.clone()).collect();
         let missing = self
             .plugins
@@ -192,12 +256,8 @@ impl Loading<'_> {
         let missing = missing.map(|plugin| (plugin.id.clone(), GATES.to_vec())).collect();
         let (table, left_out) = HookTable::new(&loaded, missing);
         for (plugin, why) in left_out {
-            self.note(
-                Level::Warn,
-                Phase::Register,
-                Some(&plugin),
-                format!("handler left out: {why}"),
-            );
+            let message = format!("handler left out: {why}");
+            self.note(Level::Warn, Phase::Register, Some(&plugin), message);
         }
         let injects = |id: &str| table.of(Hook::BeforePromptBuild).iter().any(|it| &*it.plugin == id);
         if injects("canon") && injects("canon-guardian") {
@@ -207,16 +267,20 @@ impl Loading<'_> {
         for diagnostic in &self.diagnostics {
             diagnostic.log();
         }
-        let telemetry = &self.supervision.telemetry;
-        let (tasks, clock) = (self.supervision.tasks.clone(), self.supervision.clock.clone());
+        let supervision = &self.loader.supervision;
+        let telemetry = &supervision.telemetry;
+        let (tasks, clock) = (supervision.tasks.clone(), supervision.clock.clone());
         let hooks = Hooks::new(Arc::new(table), clock, tasks, telemetry.clone());
-        let plugins = Plugins {
+        let inventory = Inventory {
             plugins: self.plugins,
             diagnostics: self.diagnostics,
             hooks: Arc::new(hooks),
         };
-        plugins.announce(telemetry);
-        plugins
+        inventory.announce(telemetry);
+        Built {
+            inventory,
+            digests: self.digests,
+        }
     }
 }
 

@@ -1,55 +1,61 @@
 //! Names in the settings that no plugin has.
 
-use understudy_actors::hooks::Access;
+use std::sync::Arc;
+
+use crate::hooks::Access;
 use understudy_messages::ids::Name;
 use understudy_plugins::enablement::{self, Origin};
 
-use super::load::Loading;
+use super::load::Building;
 use super::{Failure, Level, Phase, Plugin, Status};
 
-impl Loading<'_> {
+impl Building<'_> {
     /// Entries of plugins that are nowhere. One that is required is missing.
     pub(super) fn add_what_was_not_found(&mut self) {
-        for (id, entry) in &self.settings.plugins.entries {
+        let settings = self.settings.clone();
+        for (id, entry) in &settings.plugins.entries {
             if self.knows(id) || (entry.enabled == Some(false) && entry.config.is_none()) {
                 continue;
             }
-            let required = entry.required == Some(true) && !self.config().switches_off(id);
+            let required = entry.required == Some(true) && !settings.plugins.switches_off(id);
             let level = if required { Level::Error } else { Level::Warn };
             let error = "was not found: nothing in `load_paths` has this id, and nothing of it is built in";
             self.note(level, Phase::Discovery, Some(id), error);
             if required {
-                self.plugins.push(Plugin {
+                self.plugins.push(Arc::new(Plugin {
                     id: id.clone(),
                     origin: Origin::Config,
+                    source_folder: None,
+                    identity: None,
                     source: None,
                     host: None,
                     manifest: None,
-                    cause: enablement::decide(self.config(), id, Origin::Config, false),
+                    cause: enablement::decide(&settings.plugins, id, Origin::Config, false),
                     required,
                     access: Access::default(),
                     status: Status::Failed(Failure {
                         phase: Phase::Discovery,
                         error: error.to_owned(),
                     }),
-                });
+                }));
             }
         }
     }
 
     /// Names in lists that no plugin has.
     pub(super) fn check_names(&mut self) {
-        let config = self.config();
+        let settings = self.settings.clone();
+        let config = &settings.plugins;
         let lists = [("plugins.allow", &config.allow), ("plugins.deny", &config.deny)];
         let lists = lists.map(|(place, list)| (place.to_owned(), list.clone()));
-        let agents = self.settings.agents.iter().filter_map(|agent| {
+        let agents = settings.agents.iter().filter_map(|agent| {
             let list = agent.plugins.clone()?;
             Some((format!("agents.{}.plugins", agent.name), list))
         });
         let required = self.plugins.iter().filter_map(|plugin| {
             let list = plugin.manifest.as_ref().filter(|_| plugin.cause.enables())?;
             let list = list.requires_plugins.iter().map(|id| id.as_str().into()).collect();
-            Some((format!("requiresPlugins of {}", plugin.id), list))
+            Some((format!("requiresInventory of {}", plugin.id), list))
         });
         let lists: Vec<(String, Vec<Name>)> = lists.into_iter().chain(agents).chain(required).collect();
         for (place, list) in lists {

@@ -1,21 +1,21 @@
-//! Plugins as the admin listener shows them.
+//! Inventory as the admin listener shows them.
 
 use std::path::PathBuf;
 
+use crate::hooks::LoadedPlugin;
+use crate::plugin::InstanceState;
+use crate::telemetry::Telemetry;
 use serde::Serialize;
-use understudy_actors::hooks::LoadedPlugin;
-use understudy_actors::plugin::InstanceState;
-use understudy_actors::telemetry::Telemetry;
 use understudy_messages::hooks::HOOKS;
 use understudy_messages::ids::Name;
 use understudy_plugins::Registration;
 use understudy_plugins::manifest::HostKind;
 
-use super::{Diagnostic, Phase, Plugin, Plugins, Status};
+use super::{Diagnostic, Inventory, Phase, Plugin, Status};
 
 /// Every plugin, and what people should know.
 #[derive(Serialize)]
-pub(crate) struct Report {
+pub struct Report {
     plugins: Vec<One>,
     diagnostics: Vec<Diagnostic>,
 }
@@ -63,9 +63,9 @@ struct OneHook {
     tools: Option<Vec<String>>,
 }
 
-impl Plugins {
+impl Inventory {
     /// Everything, as it is now.
-    pub(crate) fn report(&self) -> Report {
+    pub fn report(&self) -> Report {
         Report {
             plugins: self.plugins.iter().map(|plugin| self.one(plugin)).collect(),
             diagnostics: self.diagnostics.clone(),
@@ -88,7 +88,7 @@ impl Plugins {
             description: manifest.and_then(|manifest| manifest.description.clone()),
             version: manifest.and_then(|manifest| manifest.version.clone()),
             origin: plugin.origin.as_label(),
-            source: plugin.source.clone(),
+            source: plugin.source_folder.clone(),
             host: plugin.host.map(HostKind::as_label),
             enabled: plugin.cause.enables(),
             reason: plugin.cause.as_label(),
@@ -131,7 +131,7 @@ fn status(plugin: &Plugin) -> &'static str {
     }
 }
 
-/// The contract's word for what a plugin registered (§5.3): it has no capabilities, since there are none to register.
+/// The contract's word for what a plugin registered (PluginsSettings5.3): it has no capabilities, since there are none to register.
 fn shape(registration: &Registration) -> &'static str {
     match registration.tools.is_empty() && !registration.hooks.is_empty() {
         true => "hook-only",

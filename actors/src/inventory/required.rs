@@ -6,19 +6,23 @@ use understudy_plugins::enablement::{Cause, Origin};
 use understudy_plugins::manifest::Manifest;
 
 use super::candidates::Candidate;
-use super::load::Loading;
+use super::load::Building;
 use super::{Level, Phase, Status};
 
 /// What a guard refuses while it is not serving.
 pub(super) const GATES: [Hook; 2] = [Hook::BeforeToolCall, Hook::BeforeAgentRun];
 
-impl Loading<'_> {
+impl Building<'_> {
     /// Whether what a plugin would judge is refused while it is not serving. Only an explicit disable lifts it.
     pub(super) fn is_required(&mut self, candidate: &Candidate, cause: Cause, status: &Status) -> bool {
-        if self.config().switches_off(&candidate.id) {
+        if self.settings.plugins.switches_off(&candidate.id) {
             return false;
         }
-        let said = self.config().entry(&candidate.id).and_then(|entry| entry.required);
+        let said = self
+            .settings
+            .plugins
+            .entry(&candidate.id)
+            .and_then(|entry| entry.required);
         let manifest = candidate.manifest.as_ref().filter(|_| cause.enables());
         if let Some(required) = said.or(manifest.and_then(|manifest| manifest.required)) {
             return required;

@@ -1,4 +1,4 @@
-//! Who owns which tool (contract §5.7): the first plugin that registers it.
+//! Who owns which tool (contract PluginsSettings5.7): the first plugin that registers it.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +11,15 @@ use understudy_plugins::manifest::Manifest;
 pub(super) struct Tools(BTreeMap<String, Name>);
 
 impl Tools {
+    /// Notes the tools of a plugin that stays as it is.
+    pub(super) fn keep(&mut self, plugin: &Name, registration: &Registration) {
+        let tools = registration
+            .tools
+            .iter()
+            .map(|tool| (tool.name.clone(), plugin.clone()));
+        self.0.extend(tools);
+    }
+
     /// Takes those tools out of a registration that are not the plugin's to register, and says why. What is not compiled
     /// in has to declare its tools in its manifest.
     pub(super) fn admit(

@@ -18,6 +18,7 @@ use super::gate::Gate;
 use super::holders::Holders;
 use super::roster::Roster;
 use crate::hooks::Hooks;
+use crate::inventory::Inventory;
 
 /// The actors of one session arbiter. An actor that is started again takes its slot; an arbiter that comes back replaces
 /// the whole.
@@ -36,8 +37,8 @@ pub struct Generation {
     pub id: GenerationId,
     /// Who may answer which request.
     pub roster: Roster,
-    /// Who is called for which hook, whichever agent speaks.
-    pub hooks: Arc<Hooks>,
+    /// The plugins that it has.
+    pub inventory: Arc<Inventory>,
     /// The hooks of agents that list their plugins.
     agents: HashMap<Name, Arc<Hooks>>,
     shards: Vec<ArcSwap<Shard>>,
@@ -48,7 +49,8 @@ pub struct Generation {
 }
 
 impl Generation {
-    pub(super) fn new(id: GenerationId, roster: Roster, hooks: Arc<Hooks>, shards: Vec<Arc<Shard>>) -> Self {
+    pub(super) fn new(id: GenerationId, roster: Roster, inventory: Arc<Inventory>, shards: Vec<Arc<Shard>>) -> Self {
+        let hooks = inventory.hooks();
         let listing = roster.settings().agents.iter().filter_map(|agent| {
             let plugins = agent.plugins.as_ref()?;
             Some((agent.name.clone(), Arc::new(hooks.only(plugins))))
@@ -59,7 +61,7 @@ impl Generation {
             id,
             agents: listing.collect(),
             roster,
-            hooks,
+            inventory,
             shards: shards.into_iter().map(ArcSwap::from).collect(),
             gates: gates.collect(),
             emptied: Notify::new(),
@@ -69,7 +71,7 @@ impl Generation {
 
     /// Who is called for which hook in turns of an agent.
     pub fn hooks_of(&self, agent: &AgentSettings) -> &Arc<Hooks> {
-        self.agents.get(&agent.name).unwrap_or(&self.hooks)
+        self.agents.get(&agent.name).unwrap_or(self.inventory.hooks())
     }
 
     /// How many session arbiters there are.
@@ -101,7 +103,13 @@ impl Generation {
 
     /// Who they are: the oldest first, at most `most`, and how many more there are.
     pub(super) fn holders(&self, agents: &Agents, most: usize, now: Instant) -> (Vec<HolderRow>, usize) {
-        let names: Vec<Name> = self.roster.settings().agents.iter().map(|agent| agent.name.clone()).collect();
+        let names: Vec<Name> = self
+            .roster
+            .settings()
+            .agents
+            .iter()
+            .map(|agent| agent.name.clone())
+            .collect();
         self.holders.rows(|place| agents.has(place), &names, most, now)
     }
 

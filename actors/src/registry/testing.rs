@@ -76,13 +76,10 @@ pub(crate) fn turn(agent: Option<&str>) -> Arc<TurnRequest> {
     })
 }
 
-/// Hooks that nobody listens to.
-pub(crate) fn no_hooks() -> Arc<crate::hooks::Hooks> {
+/// No plugins.
+pub(crate) fn no_plugins() -> Arc<crate::inventory::Inventory> {
     let telemetry = crate::telemetry::Telemetry::new().expect("sound");
     let clock = understudy_messages::clock::Clock::movable();
-    Arc::new(crate::hooks::Hooks::nobody(
-        clock,
-        crate::supervision::Tasks::new(),
-        telemetry,
-    ))
+    let hooks = crate::hooks::Hooks::nobody(clock, crate::supervision::Tasks::new(), telemetry);
+    Arc::new(crate::inventory::Inventory::empty(Arc::new(hooks)))
 }

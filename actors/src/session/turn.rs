@@ -98,7 +98,10 @@ impl Turn {
         let began = self.context.clock.now();
         let place = self.wait_for_place().await?;
         let asked = self.queued(QueueCause::SessionBusy, began);
-        let admission = self.context.admission.admit(&self.run.request, self.deadline(GATE_WAIT));
+        let admission = self
+            .context
+            .admission
+            .admit(&self.run.request, self.deadline(GATE_WAIT));
         let held = tokio::select! {
             biased;
             held = admission => held.map_err(Refusal::Admission)?,

@@ -11,7 +11,9 @@ pub(super) async fn metrics(shared: web::Data<Shared>) -> HttpResponse {
     let render = move || {
         let telemetry = &shared.supervision.telemetry;
         telemetry.show_health(&shared.ledgers, shared.clock.now());
-        shared.plugins.show(telemetry);
+        if let Some(serving) = shared.published.load() {
+            serving.inventory.show(telemetry);
+        }
         telemetry.render()
     };
     match web::block(render).await {
@@ -29,15 +31,14 @@ pub(super) async fn livez() -> HttpResponse {
 
 /// Turns are admitted, or wait for a moment only, and every guard that has to be there is.
 pub(super) async fn readyz(shared: web::Data<Shared>) -> HttpResponse {
-    let serving = shared.published.load().is_some();
-    match (serving, shared.published.closing()) {
-        (true, false) => {
-            let missing: Vec<String> = shared.plugins.missing().map(|id| format!("plugin:{id}")).collect();
+    match (shared.published.load(), shared.published.closing()) {
+        (Some(serving), false) => {
+            let missing: Vec<String> = serving.inventory.missing().map(|id| format!("plugin:{id}")).collect();
             let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
             probe(missing.is_empty(), &missing)
         }
         (_, true) => probe(false, &["shutting-down"]),
-        (false, false) => probe(false, &["starting"]),
+        (None, false) => probe(false, &["starting"]),
     }
 }
 

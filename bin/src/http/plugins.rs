@@ -6,5 +6,6 @@ use crate::app::Shared;
 
 /// Every plugin, and what people should know about them.
 pub(super) async fn list(shared: web::Data<Shared>) -> HttpResponse {
-    HttpResponse::Ok().json(shared.plugins.report())
+    let serving = shared.published.load();
+    HttpResponse::Ok().json(serving.map(|serving| serving.inventory.report()))
 }

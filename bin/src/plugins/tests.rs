@@ -3,7 +3,11 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use futures::FutureExt;
 use serde_json::{Value, json};
+use understudy_actors::hooks::Hooks;
+use understudy_actors::inventory::{Inventory, Loader};
 use understudy_actors::supervision::{Supervision, Tasks};
+use understudy_actors::telemetry::Telemetry;
+use understudy_messages::clock::Clock;
 use understudy_messages::hooks::{Hook, HookContext, HookEvent, HookResult, Snapshot, ToolFate, ToolVerdict};
 use understudy_messages::plugin::TurnHooks;
 use understudy_plugins::native::{NativeApi, NativePlugin};
@@ -38,7 +42,7 @@ fn hosts(plugins: Vec<Test>) -> Hosts {
     }
 }
 
-async fn loaded(plugins: &str, hosts: &Hosts) -> Plugins {
+async fn loaded(plugins: &str, hosts: &Hosts) -> Inventory {
     let agents = "agents: { a: { model: p/m }, alone: { model: p/m, plugins: [other] } }";
     let text = format!(
         "providers: {{ p: {{ api: openai-chat, base_url: 'http://p', models: [m] }} }}\n{agents}\nplugins: {{ {plugins} }}"
@@ -49,14 +53,18 @@ async fn loaded(plugins: &str, hosts: &Hosts) -> Plugins {
         clock: Clock::movable(),
         telemetry: Telemetry::new().expect("sound"),
     };
-    load(&settings, hosts, &supervision).await
+    let loader = Loader {
+        hosts: hosts.clone(),
+        ..loader(hosts, &supervision)
+    };
+    loader.load(&Arc::new(settings)).await
 }
 
-fn messages(plugins: &Plugins) -> Vec<&str> {
-    plugins.diagnostics.iter().map(|it| &*it.message).collect()
+fn messages(plugins: &Inventory) -> Vec<&str> {
+    plugins.diagnostics().iter().map(|it| &*it.message).collect()
 }
 
-fn missing(plugins: &Plugins) -> Vec<&str> {
+fn missing(plugins: &Inventory) -> Vec<&str> {
     plugins.missing().map(|id| &**id).collect()
 }
 

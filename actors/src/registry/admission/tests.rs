@@ -8,7 +8,7 @@ fn generation(number: u64) -> Arc<Generation> {
     Arc::new(Generation::new(
         GenerationId(number),
         Roster::new(Arc::new(settings())),
-        crate::registry::testing::no_hooks(),
+        crate::registry::testing::no_plugins(),
         Vec::new(),
     ))
 }
@@ -36,8 +36,13 @@ fn before_the_first_generation_a_turn_is_told_that_the_gateway_is_starting() {
 fn turns_that_waited_are_let_in_in_order_when_the_gate_opens() {
     let (mut turnstile, serving) = open();
     turnstile.hold(&serving, &Agents::All);
-    assert!(Held::enter(serving.clone(), &turn(None), now()).is_none(), "the fast path is closed");
-    let mut waiting: Vec<_> = (0..3).map(|_| turnstile.ask(turn(None), Some(&serving), now())).collect();
+    assert!(
+        Held::enter(serving.clone(), &turn(None), now()).is_none(),
+        "the fast path is closed"
+    );
+    let mut waiting: Vec<_> = (0..3)
+        .map(|_| turnstile.ask(turn(None), Some(&serving), now()))
+        .collect();
     assert!(waiting[0].try_recv().is_err(), "must wait");
     turnstile.open(&serving, now());
     let held: Vec<Held> = waiting
@@ -80,7 +85,10 @@ fn the_queue_at_the_gate_is_bounded_and_forgets_who_left() {
     let (mut turnstile, serving) = open();
     turnstile.capacity = 2;
     turnstile.hold(&serving, &Agents::All);
-    let (one, _two) = (turnstile.ask(turn(None), Some(&serving), now()), turnstile.ask(turn(None), Some(&serving), now()));
+    let (one, _two) = (
+        turnstile.ask(turn(None), Some(&serving), now()),
+        turnstile.ask(turn(None), Some(&serving), now()),
+    );
     let mut three = turnstile.ask(turn(None), Some(&serving), now());
     assert_eq!(
         three.try_recv().expect("answered").expect_err("refused"),
@@ -131,7 +139,10 @@ fn whoever_holds_a_generation_is_named_the_oldest_first() {
         Held::enter(serving.clone(), &turn(None), later).expect("open"),
     ];
     let (rows, omitted) = serving.holders(&Agents::All, 2, later);
-    let ages: Vec<_> = rows.iter().map(|row| (row.age.as_secs(), row.agent.as_deref())).collect();
+    let ages: Vec<_> = rows
+        .iter()
+        .map(|row| (row.age.as_secs(), row.agent.as_deref()))
+        .collect();
     assert_eq!((ages[0], rows.len(), omitted), ((5, Some("support")), 2, 1));
     let (rows, omitted) = serving.holders(&Agents::Some(vec![1]), 64, later);
     assert_eq!((rows.len(), omitted), (1, 0));

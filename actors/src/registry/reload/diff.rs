@@ -52,7 +52,8 @@ impl Diff {
                 None => diff.started.push(id.clone()),
             }
         }
-        diff.ended.extend(old.keys().filter(|id| !new.contains_key(*id)).cloned());
+        diff.ended
+            .extend(old.keys().filter(|id| !new.contains_key(*id)).cloned());
         diff
     }
 
@@ -110,13 +111,19 @@ mod tests {
     }
 
     fn set(entries: &[(&str, Value)]) -> BTreeMap<Name, Identity> {
-        entries.iter().map(|(id, settings)| (Name::from(*id), identity(settings))).collect()
+        entries
+            .iter()
+            .map(|(id, settings)| (Name::from(*id), identity(settings)))
+            .collect()
     }
 
     #[test]
     fn the_order_of_keys_is_no_change_and_that_of_lists_is_case_t18() {
         let hash = |text: &str| canonical_hash(&serde_json::from_str(text).expect("JSON"));
-        assert_eq!(hash(r#"{"a":1,"b":{"c":2,"d":3}}"#), hash(r#"{"b":{"d":3,"c":2},"a":1}"#));
+        assert_eq!(
+            hash(r#"{"a":1,"b":{"c":2,"d":3}}"#),
+            hash(r#"{"b":{"d":3,"c":2},"a":1}"#)
+        );
         assert_ne!(hash(r#"{"a":[1,2]}"#), hash(r#"{"a":[2,1]}"#));
         assert_ne!(hash(r#"{"a":"1"}"#), hash(r#"{"a":1}"#));
         assert_ne!(hash(r#"["a,b"]"#), hash(r#"["a","b"]"#));
@@ -126,13 +133,19 @@ mod tests {
     fn what_is_unchanged_stays_unless_it_is_asked_for_case_t1_t18() {
         let old = set(&[("a", json!({ "x": 1 })), ("b", json!({}))]);
         let diff = Diff::between(&old, &old, &["a".into()], &[]);
-        assert_eq!((diff.retained, diff.started.clone(), diff.ended), (vec!["b".into()], vec!["a".into()], diff.started));
+        assert_eq!(
+            (diff.retained, diff.started.clone(), diff.ended),
+            (vec!["b".into()], vec!["a".into()], diff.started)
+        );
         assert!(Diff::between(&old, &old, &[], &[]).is_empty());
     }
 
     #[test]
     fn what_is_new_starts_and_what_is_gone_ends() {
-        let (old, new) = (set(&[("a", json!({})), ("b", json!({}))]), set(&[("b", json!({ "x": 1 })), ("c", json!({}))]));
+        let (old, new) = (
+            set(&[("a", json!({})), ("b", json!({}))]),
+            set(&[("b", json!({ "x": 1 })), ("c", json!({}))]),
+        );
         let diff = Diff::between(&old, &new, &[], &[]);
         assert_eq!(diff.started, ["b".into(), "c".into()] as [Name; 2]);
         assert_eq!(diff.ended, ["b".into(), "a".into()] as [Name; 2]);

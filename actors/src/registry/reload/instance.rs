@@ -62,12 +62,14 @@ impl Life {
     pub fn after(self, turn: Turn, now: Instant) -> Option<Self> {
         match (self, turn) {
             (Self::Registering, Turn::Sealed) => Some(Self::Active),
-            (Self::Registering, Turn::Failed) => Some(Self::Disposing { until: now + RETIREMENT }),
+            (Self::Registering, Turn::Failed) => Some(Self::Disposing {
+                until: now + RETIREMENT,
+            }),
             (Self::Active, Turn::Quiesce) => Some(Self::Quiesced),
             (Self::Quiesced, Turn::Resume) => Some(Self::Active),
-            (Self::Active | Self::Quiesced | Self::Registering, Turn::Dispose) => {
-                Some(Self::Disposing { until: now + RETIREMENT })
-            }
+            (Self::Active | Self::Quiesced | Self::Registering, Turn::Dispose) => Some(Self::Disposing {
+                until: now + RETIREMENT,
+            }),
             // asked twice it is still the same disposal
             (Self::Disposing { .. } | Self::ForcedRetired | Self::Disposed, Turn::Dispose) => Some(self),
             (Self::Disposing { .. }, Turn::Deadline) => Some(Self::ForcedRetired),
@@ -108,7 +110,14 @@ mod tests {
     #[test]
     fn only_an_active_one_takes_new_calls_and_a_quiesced_one_those_from_inside() {
         let disposing = Life::Disposing { until: now() };
-        for life in [Life::Registering, Life::Active, Life::Quiesced, disposing, Life::ForcedRetired, Life::Disposed] {
+        for life in [
+            Life::Registering,
+            Life::Active,
+            Life::Quiesced,
+            disposing,
+            Life::ForcedRetired,
+            Life::Disposed,
+        ] {
             assert_eq!(life.takes(Caller::New), life == Life::Active, "{life:?}");
             let inside = matches!(life, Life::Active | Life::Quiesced);
             assert_eq!(life.takes(Caller::Inside), inside, "{life:?}");
@@ -118,7 +127,9 @@ mod tests {
     #[test]
     fn what_a_call_answers_after_a_forced_retirement_is_refused_case_t32() {
         let retired = Life::Active.after(Turn::Dispose, now());
-        let retired = retired.and_then(|life| life.after(Turn::Deadline, now())).expect("retired");
+        let retired = retired
+            .and_then(|life| life.after(Turn::Deadline, now()))
+            .expect("retired");
         assert!(!retired.counts());
         assert_eq!(retired.after(Turn::Settled, now()), Some(Life::Disposed));
     }

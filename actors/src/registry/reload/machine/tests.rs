@@ -22,7 +22,11 @@ fn plan(exclusive: bool, watched: bool) -> Plan {
 fn play(events: &[Event]) -> (State, Vec<Effect>) {
     let (mut machine, mut effects) = (Machine::default(), Vec::new());
     for event in events {
-        effects.extend(machine.step(*event, now()).unwrap_or_else(|_| panic!("{event:?} in {machine:?}")));
+        effects.extend(
+            machine
+                .step(*event, now())
+                .unwrap_or_else(|_| panic!("{event:?} in {machine:?}")),
+        );
     }
     (machine.state(), effects)
 }
@@ -70,11 +74,22 @@ fn an_exclusive_one_drains_stops_disposes_registers_starts_and_publishes_in_this
 
 #[test]
 fn a_shared_one_touches_neither_gate_nor_old_instances() {
-    let (state, effects) = play(&[Event::Prepared(plan(false, false)), Event::Registered, Event::Started, Event::Settled]);
+    let (state, effects) = play(&[
+        Event::Prepared(plan(false, false)),
+        Event::Registered,
+        Event::Started,
+        Event::Settled,
+    ]);
     assert_eq!(state, State::Done(ReloadOutcome::Applied));
     assert_eq!(
         effects,
-        [Effect::Register, Effect::Start, Effect::Publish, Effect::OpenGate, Effect::Settle]
+        [
+            Effect::Register,
+            Effect::Start,
+            Effect::Publish,
+            Effect::OpenGate,
+            Effect::Settle
+        ]
     );
 }
 
@@ -95,15 +110,31 @@ fn one_of_the_watcher_is_deferred_case_t19() {
 #[test]
 fn whoever_asked_may_leave_before_anything_was_stopped_and_not_after_case_t6_t7_t28() {
     assert_eq!(outcome(&exclusive(&[Event::RequesterGone])), ReloadOutcome::Cancelled);
-    let gone_late = drained(&[Event::RequesterGone, Event::Registered, Event::Started, Event::RequesterGone, Event::Settled]);
+    let gone_late = drained(&[
+        Event::RequesterGone,
+        Event::Registered,
+        Event::Started,
+        Event::RequesterGone,
+        Event::Settled,
+    ]);
     assert_eq!(outcome(&gone_late), ReloadOutcome::Applied);
-    let recovering = drained(&[Event::RegistrationFailed, Event::RequesterGone, Event::CleanedUp, Event::Restored]);
+    let recovering = drained(&[
+        Event::RegistrationFailed,
+        Event::RequesterGone,
+        Event::CleanedUp,
+        Event::Restored,
+    ]);
     assert_eq!(outcome(&recovering), ReloadOutcome::Restored);
 }
 
 #[test]
 fn what_failed_after_a_stop_is_put_back_once_the_old_cleanup_ended_case_t24_t25() {
-    let late_stop = [Event::Empty, Event::Stopped(Cleanup::Late), Event::CleanedUp, Event::Restored];
+    let late_stop = [
+        Event::Empty,
+        Event::Stopped(Cleanup::Late),
+        Event::CleanedUp,
+        Event::Restored,
+    ];
     for events in [
         exclusive(&late_stop),
         drained(&[Event::RegistrationFailed, Event::CleanedUp, Event::Restored]),
@@ -111,7 +142,10 @@ fn what_failed_after_a_stop_is_put_back_once_the_old_cleanup_ended_case_t24_t25(
     ] {
         let (state, effects) = play(&events);
         assert_eq!(state, State::Done(ReloadOutcome::Restored));
-        assert_eq!(effects[effects.len() - 3..], [Effect::Restore, Effect::Publish, Effect::OpenGate]);
+        assert_eq!(
+            effects[effects.len() - 3..],
+            [Effect::Restore, Effect::Publish, Effect::OpenGate]
+        );
     }
 }
 
@@ -119,7 +153,11 @@ fn what_failed_after_a_stop_is_put_back_once_the_old_cleanup_ended_case_t24_t25(
 fn a_cleanup_that_failed_bars_recovery_case_t26_t27() {
     for events in [
         exclusive(&[Event::Empty, Event::Stopped(Cleanup::Rejected)]),
-        exclusive(&[Event::Empty, Event::Stopped(Cleanup::Done), Event::Disposed(Cleanup::Late)]),
+        exclusive(&[
+            Event::Empty,
+            Event::Stopped(Cleanup::Done),
+            Event::Disposed(Cleanup::Late),
+        ]),
         exclusive(&[Event::Empty, Event::Stopped(Cleanup::Late), Event::Deadline]),
         drained(&[Event::RegistrationFailed, Event::RestoreFailed]),
     ] {
@@ -131,7 +169,10 @@ fn a_cleanup_that_failed_bars_recovery_case_t26_t27() {
 
 #[test]
 fn a_failed_start_of_a_shared_one_changes_nothing() {
-    for fails in [&[Event::RegistrationFailed][..], &[Event::Registered, Event::StartFailed]] {
+    for fails in [
+        &[Event::RegistrationFailed][..],
+        &[Event::Registered, Event::StartFailed],
+    ] {
         let events = [&[Event::Prepared(plan(false, false))], fails].concat();
         let (state, effects) = play(&events);
         assert_eq!(state, State::Done(ReloadOutcome::RolledBack));
@@ -142,14 +183,22 @@ fn a_failed_start_of_a_shared_one_changes_nothing() {
 
 #[test]
 fn what_fails_after_publication_leaves_it_published_case_t30() {
-    assert_eq!(outcome(&drained(&[Event::Registered, Event::Started, Event::Unsettled])), ReloadOutcome::Degraded);
+    assert_eq!(
+        outcome(&drained(&[Event::Registered, Event::Started, Event::Unsettled])),
+        ReloadOutcome::Degraded
+    );
 }
 
 fn event() -> impl Strategy<Value = Event> {
     let cleanup = prop_oneof![Just(Cleanup::Done), Just(Cleanup::Late), Just(Cleanup::Rejected)];
     let until = now() + Duration::from_secs(60);
     let plan = any::<(bool, bool, bool)>().prop_map(move |(changes, exclusive, watched)| {
-        Event::Prepared(Plan { changes, exclusive, drain_until: until, watched })
+        Event::Prepared(Plan {
+            changes,
+            exclusive,
+            drain_until: until,
+            watched,
+        })
     });
     prop_oneof![
         2 => plan,

@@ -1,0 +1,174 @@
+//! What the plugins of a generation are to be, before any of their code has run: found, decided upon, captured, compared.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use understudy_messages::ids::Name;
+use understudy_messages::settings::Settings;
+use understudy_plugins::enablement::{self, Cause, Origin};
+use understudy_plugins::hosts::Load;
+
+use super::candidates::Candidate;
+use super::{Diagnostic, Failure, Inventory, Level, Loader, Phase, Source};
+use crate::hooks::Access;
+use crate::registry::reload::diff::{Diff, Identity, canonical_hash};
+
+/// What a generation's plugins are to be.
+pub struct Planned {
+    pub(super) settings: Arc<Settings>,
+    pub(super) plugins: Vec<Intended>,
+    pub(super) diagnostics: Vec<Diagnostic>,
+    /// What changes.
+    pub diff: Diff,
+    /// Names that were asked for and that no plugin has which is on.
+    pub unknown: Vec<Name>,
+    /// Whether an instance that goes holds what cannot be held twice.
+    pub exclusive: bool,
+}
+
+/// One plugin, as it is to be.
+pub(super) struct Intended {
+    pub(super) candidate: Candidate,
+    pub(super) cause: Cause,
+    pub(super) access: Access,
+    pub(super) identity: Option<Identity>,
+    /// What its instance is to be made of, or why there can be none; `None` for one that stays as it is, or is off.
+    pub(super) source: Option<Result<Source, Failure>>,
+}
+
+impl Planned {
+    pub(super) fn note(&mut self, level: Level, phase: Phase, plugin: Option<&Name>, message: impl Into<String>) {
+        self.diagnostics.push(Diagnostic::new(level, phase, plugin, message));
+    }
+}
+
+impl Loader {
+    /// Looks at what there is, and at what of it `serving` has already. Those that are `asked` for by name are taken anew
+    /// though nothing of them has changed. It blocks: call it where that does no harm.
+    pub fn plan(&self, settings: Arc<Settings>, serving: Option<&Inventory>, asked: &[Name]) -> Planned {
+        let mut planned = Planned {
+            settings,
+            plugins: Vec::new(),
+            diagnostics: Vec::new(),
+            diff: Diff::default(),
+            unknown: Vec::new(),
+            exclusive: false,
+        };
+        if planned.settings.plugins.enabled {
+            for candidate in self.candidates(&mut planned) {
+                let intended = self.intend(&planned.settings, candidate);
+                planned.plugins.push(intended);
+            }
+        }
+        let served = serving.map(Inventory::identities).unwrap_or_default();
+        let wanted = planned.identities();
+        let asks = |id: &Name| asked.iter().any(|name| name.eq_ignore_ascii_case(id));
+        let forced: Vec<Name> = wanted.keys().filter(|id| asks(id)).cloned().collect();
+        planned.diff = Diff::between(&served, &wanted, &forced, &[]);
+        let known = |name: &&Name| !wanted.keys().any(|id| id.eq_ignore_ascii_case(name));
+        planned.unknown = asked.iter().filter(known).cloned().collect();
+        let exclusive = |id: &Name| serving.and_then(|it| it.find(id)).is_some_and(|it| it.is_exclusive());
+        planned.exclusive = planned.diff.ended.iter().any(exclusive);
+        self.gather_sources(&mut planned);
+        planned
+    }
+
+    fn intend(&self, settings: &Settings, candidate: Candidate) -> Intended {
+        let config = &settings.plugins;
+        let cause = enablement::decide(config, &candidate.id, candidate.origin, candidate.default_on);
+        let access = access(settings, &candidate);
+        let identity = cause.enables().then(|| Identity {
+            source: None,
+            settings: canonical_hash(&own_settings(settings, &candidate.id)),
+            folder: candidate.folder.clone(),
+            access: format!(
+                "{access:?} {:?}",
+                config.entry(&candidate.id).map(|entry| entry.required)
+            ),
+        });
+        Intended {
+            candidate,
+            cause,
+            access,
+            identity,
+            source: None,
+        }
+    }
+
+    /// What is to be started is captured now: what happens to its folder later counts at a later reload.
+    fn gather_sources(&self, planned: &mut Planned) {
+        let starts = std::mem::take(&mut planned.diff.started);
+        for intended in &mut planned.plugins {
+            if starts.contains(&intended.candidate.id) {
+                intended.source = Some(self.source(&planned.settings, &intended.candidate));
+            }
+        }
+        planned.diff.started = starts;
+    }
+
+    fn source(&self, settings: &Settings, candidate: &Candidate) -> Result<Source, Failure> {
+        let failed = |phase, error| Failure { phase, error };
+        let Some(host) = candidate.host else {
+            let why = candidate.refused.clone().unwrap_or_default();
+            return Err(failed(Phase::Discovery, format!("is present but blocked: {why}")));
+        };
+        let own = own_settings(settings, &candidate.id);
+        if let Some(manifest) = &candidate.manifest {
+            let checked = manifest.check(&own);
+            checked.map_err(|error| failed(Phase::Config, format!("its settings are refused: {error}")))?;
+        }
+        let capture = candidate.folder.as_deref().map(|folder| self.captures.take(folder));
+        let capture = capture.transpose();
+        let capture = capture.map_err(|error| failed(Phase::Discovery, error.to_string()))?;
+        let workspaces = settings.agents.iter().filter_map(|agent| agent.workspace.clone());
+        let load = Load {
+            id: candidate.id.clone(),
+            manifest: candidate.manifest.clone(),
+            folder: capture
+                .as_ref()
+                .map(|capture| capture.folder().to_owned())
+                .unwrap_or_default(),
+            settings: own,
+            workspaces: workspaces.collect(),
+            clock: self.supervision.clock.clone(),
+        };
+        Ok(Source { load, host, capture })
+    }
+}
+
+impl Planned {
+    fn identities(&self) -> BTreeMap<Name, Identity> {
+        let identities = self
+            .plugins
+            .iter()
+            .filter_map(|it| Some((it.candidate.id.clone(), it.identity.clone()?)));
+        identities.collect()
+    }
+}
+
+impl Inventory {
+    fn identities(&self) -> BTreeMap<Name, Identity> {
+        let identities = self
+            .plugins
+            .iter()
+            .filter_map(|it| Some((it.id.clone(), it.identity.clone()?)));
+        identities.collect()
+    }
+}
+
+fn own_settings(settings: &Settings, id: &str) -> Value {
+    let own = settings.plugins.entry(id).and_then(|entry| entry.config.clone());
+    own.map_or_else(|| json!({}), |own| own.value)
+}
+
+/// What a plugin may do. What is built in may see conversations unless somebody says otherwise.
+fn access(settings: &Settings, candidate: &Candidate) -> Access {
+    let said = settings.plugins.entry(&candidate.id).map(|entry| &entry.hooks);
+    Access {
+        conversation: (said.and_then(|hooks| hooks.conversation)).unwrap_or(candidate.origin == Origin::Bundled),
+        injection: said.and_then(|hooks| hooks.injection).unwrap_or(true),
+        deadlines: said.map(|hooks| hooks.timeouts.clone()).unwrap_or_default(),
+        deadline: said.and_then(|hooks| hooks.timeout),
+    }
+}
