@@ -20,11 +20,13 @@ use actix::Arbiter;
 use serde::Serialize;
 use understudy_messages::clock::Clock;
 use understudy_messages::ids::Name;
+use understudy_messages::settings::Settings;
 use understudy_plugins::capture::Capture;
 use understudy_plugins::enablement::{Cause, Origin};
 use understudy_plugins::hosts::Load;
 use understudy_plugins::manifest::{HostKind, Manifest, Resources};
 
+use self::candidates::Candidate;
 pub use self::load::{BuildError, Built, Loader};
 pub use self::plan::Planned;
 pub use self::report::Report;
@@ -38,6 +40,8 @@ const DISPOSE: Duration = Duration::from_secs(5);
 
 /// All plugins that were found, loaded or not.
 pub struct Inventory {
+    /// What it was made from.
+    settings: Arc<Settings>,
     plugins: Vec<Arc<Plugin>>,
     diagnostics: Vec<Diagnostic>,
     hooks: Arc<Hooks>,
@@ -172,6 +176,19 @@ impl Plugin {
         }
     }
 
+    /// As it was found.
+    fn as_candidate(&self) -> Candidate {
+        Candidate {
+            id: self.id.clone(),
+            origin: self.origin,
+            host: self.host,
+            manifest: self.manifest.clone(),
+            folder: self.source_folder.clone(),
+            default_on: false,
+            refused: None,
+        }
+    }
+
     fn is_the_instance_of(&self, other: &Self) -> bool {
         let both = self.working().zip(other.working());
         both.is_some_and(|(one, other)| Arc::ptr_eq(&one.served, &other.served))
@@ -189,8 +206,9 @@ impl Plugin {
 
 impl Inventory {
     /// Without any.
-    pub fn empty(hooks: Arc<Hooks>) -> Self {
+    pub fn empty(settings: Arc<Settings>, hooks: Arc<Hooks>) -> Self {
         Self {
+            settings,
             plugins: Vec::new(),
             diagnostics: Vec::new(),
             hooks,
@@ -204,6 +222,13 @@ impl Inventory {
 
     fn find(&self, id: &str) -> Option<&Arc<Plugin>> {
         self.plugins.iter().find(|plugin| plugin.id.eq_ignore_ascii_case(id))
+    }
+
+    /// The hooks of those whose instances `other` does not have.
+    pub fn hooks_but(&self, other: &Self) -> Hooks {
+        let is_kept = |plugin: &&Arc<Plugin>| !other.plugins.iter().any(|it| plugin.is_the_instance_of(it));
+        let gone: Vec<Name> = self.plugins.iter().filter(is_kept).map(|plugin| plugin.id.clone()).collect();
+        self.hooks.only(&gone)
     }
 
     /// The hooks of what is loaded.
@@ -231,6 +256,45 @@ impl Inventory {
         retire(self.plugins.iter(), clock).await;
     }
 
+    /// Stops some plugins' instances; whether all of them had let go in time.
+    pub async fn dispose(&self, plugins: &[Name], clock: &Clock) -> bool {
+        retire(self.named(plugins), clock).await
+    }
+
+    /// Waits until some plugins' instances have let go, however long it takes.
+    pub async fn cleaned_up(&self, plugins: &[Name]) {
+        let working = self.named(plugins).filter_map(|plugin| plugin.working());
+        futures::future::join_all(working.map(|working| working.served.stop())).await;
+    }
+
+    /// Some plugins' instances take no new calls.
+    pub fn quiesce(&self, plugins: &[Name]) {
+        let working = self.named(plugins).filter_map(|plugin| plugin.working());
+        working.for_each(|working| working.served.quiesce());
+    }
+
+    /// They take calls again.
+    pub fn resume(&self, plugins: &[Name]) {
+        let working = self.named(plugins).filter_map(|plugin| plugin.working());
+        working.for_each(|working| working.served.resume());
+    }
+
+    /// Whether one of some plugins is compiled in.
+    pub fn has_native(&self, plugins: &[Name]) -> bool {
+        self.named(plugins).any(|plugin| plugin.host == Some(HostKind::Native))
+    }
+
+    /// What people should know about some plugins.
+    pub fn warnings(&self, plugins: &[Name]) -> Vec<String> {
+        let about = |it: &&Diagnostic| it.level != Level::Info && it.plugin_id.as_ref().is_some_and(|id| plugins.contains(id));
+        let line = |it: &Diagnostic| format!("{}: {}", it.plugin_id.as_deref().unwrap_or("-"), it.message);
+        self.diagnostics.iter().filter(about).map(line).collect()
+    }
+
+    fn named(&self, plugins: &[Name]) -> impl Iterator<Item = &Arc<Plugin>> {
+        self.plugins.iter().filter(|plugin| plugins.contains(&plugin.id))
+    }
+
     /// Stops the instances that `next` does not have, once nobody holds them any longer.
     pub async fn retire_but(&self, next: &Self, clock: &Clock) {
         let is_kept = |plugin: &Arc<Plugin>| next.plugins.iter().any(|other| plugin.is_the_instance_of(other));
@@ -244,16 +308,21 @@ impl fmt::Debug for Inventory {
     }
 }
 
-async fn retire(plugins: impl Iterator<Item = &Arc<Plugin>>, clock: &Clock) {
+/// Stops instances; whether all of them had let go in time. One that has not goes on with it, and nobody waits.
+async fn retire(plugins: impl Iterator<Item = &Arc<Plugin>>, clock: &Clock) -> bool {
     let deadline = clock.now() + DISPOSE;
     let stopping = plugins.filter_map(|plugin| plugin.working()).map(|working| async move {
-        if clock.timeout_at(deadline, working.served.stop()).await.is_err() {
+        // on the shared runtime: whoever stops waiting must not stop the cleanup
+        let disposal = tokio::spawn(working.served.stop());
+        let in_time = clock.timeout_at(deadline, disposal).await.is_ok();
+        if !in_time {
             tracing::warn!(plugin = %working.served.id, calls = working.served.calls_in_flight(),
                 "the plugin did not stop in time: what it still answers is refused");
         }
         if let Some(arbiter) = &working.arbiter {
             arbiter.stop();
         }
+        in_time
     });
-    futures::future::join_all(stopping).await;
+    futures::future::join_all(stopping).await.into_iter().all(|in_time| in_time)
 }

@@ -4,12 +4,12 @@
 //! futures of their own; the actor only hands them out. Whoever calls sets the deadline and cancels.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use actix::{Actor, Context, Handler, ResponseFuture};
 use futures::FutureExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, Shared};
 use serde_json::Value;
 use understudy_messages::hooks::HookResult;
 use understudy_messages::ids::Name;
@@ -53,6 +53,9 @@ impl InstanceState {
     }
 }
 
+/// An instance letting go of what it holds; whoever waits for it waits for the same.
+pub type Disposal = Shared<BoxFuture<'static, ()>>;
+
 /// An instance as everybody may look at it, without a message.
 pub struct Served {
     /// The plugin.
@@ -60,7 +63,8 @@ pub struct Served {
     instance: Arc<dyn Instance>,
     in_flight: AtomicU64,
     panicked: AtomicBool,
-    stopping: AtomicBool,
+    quiesced: AtomicBool,
+    disposal: OnceLock<Disposal>,
 }
 
 impl Served {
@@ -71,7 +75,8 @@ impl Served {
             instance,
             in_flight: AtomicU64::new(0),
             panicked: AtomicBool::new(false),
-            stopping: AtomicBool::new(false),
+            quiesced: AtomicBool::new(false),
+            disposal: OnceLock::new(),
         })
     }
 
@@ -82,12 +87,13 @@ impl Served {
 
     /// What has become of it.
     pub fn state(&self) -> InstanceState {
-        if self.stopping.load(Ordering::Acquire) {
+        if self.disposal.get().is_some() {
             return InstanceState::Disposing;
         }
-        match self.failure() {
-            Some(_) => InstanceState::Failed,
-            None => InstanceState::Running,
+        match (self.failure(), self.quiesced.load(Ordering::Acquire)) {
+            (Some(_), _) => InstanceState::Failed,
+            (None, true) => InstanceState::Draining,
+            (None, false) => InstanceState::Running,
         }
     }
 
@@ -104,12 +110,28 @@ impl Served {
         self.in_flight.load(Ordering::Relaxed)
     }
 
-    /// Lets go of all that it holds; calls from now on find nobody.
-    pub async fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
-        if AssertUnwindSafe(self.instance.stop()).catch_unwind().await.is_err() {
-            tracing::error!(plugin = %self.id, "the plugin panicked while it was stopped");
-        }
+    /// Takes no new calls, until it is opened again.
+    pub fn quiesce(&self) {
+        self.quiesced.store(true, Ordering::Release);
+    }
+
+    /// Takes calls again.
+    pub fn resume(&self) {
+        self.quiesced.store(false, Ordering::Release);
+    }
+
+    /// Lets go of all that it holds; calls from now on find nobody. Asked twice it is the same disposal.
+    pub fn stop(&self) -> Disposal {
+        let dispose = || {
+            let (id, stopping) = (self.id.clone(), AssertUnwindSafe(self.instance.stop()).catch_unwind());
+            let logged = stopping.map(move |stopped| {
+                if stopped.is_err() {
+                    tracing::error!(plugin = %id, "the plugin panicked while it was stopped");
+                }
+            });
+            logged.boxed().shared()
+        };
+        self.disposal.get_or_init(dispose).clone()
     }
 
     /// Runs one call. A panic fails the instance, and nothing else.

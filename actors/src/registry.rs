@@ -6,22 +6,25 @@ mod admission;
 mod gate;
 mod generation;
 mod holders;
+mod operation;
 pub mod reload;
 mod roster;
 mod sync;
 #[cfg(test)]
 pub(crate) mod testing;
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use actix::{Actor, Addr, Context, Handler, MessageResult, Recipient, ResponseFuture};
+use actix::{Actor, AsyncContext, Addr, Context, Handler, MessageResult, Recipient, ResponseFuture};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
 use understudy_messages::events::Event;
 use understudy_messages::ids::{GenerationId, ShardIndex};
 use understudy_messages::ports::RegistryPort;
 use understudy_messages::registry::{
-    AdmitError, CloseAdmission, GetRegistryStatus, HoldAdmission, RegisterShard, RegisterShardError, RegistryStatus,
-    ReopenAdmission,
+    AdmitError, CloseAdmission, GetRegistryStatus, HoldAdmission, Phase, Receipt, RegisterShard, RegisterShardError,
+    RegistryStatus, Reload, ReloadError, ReloadOutcome, ReopenAdmission,
 };
 use understudy_messages::settings::Settings;
 
@@ -32,6 +35,7 @@ pub use roster::{CastError, Roster};
 
 use self::admission::Turnstile;
 use self::generation::Agents;
+use self::operation::{HoldFor, Operation, Swap};
 use crate::inventory::{Inventory, Loader};
 use crate::supervision::EndOfLife;
 use crate::tap::EventTap;
@@ -63,6 +67,8 @@ pub struct RegistryActor {
     context: RegistryContext,
     shards: Vec<Arc<Shard>>,
     turnstile: Turnstile,
+    /// Ends the reload that is under way, if there is one.
+    reload: Weak<CancellationToken>,
     _end: EndOfLife,
 }
 
@@ -73,6 +79,7 @@ impl RegistryActor {
             context,
             shards: Vec::new(),
             turnstile: Turnstile::default(),
+            reload: Weak::new(),
             _end: end,
         };
         if let Some(serving) = registry.context.published.load() {
@@ -93,6 +100,7 @@ impl RegistryActor {
             hold: registry.clone().recipient(),
             reopen: registry.clone().recipient(),
             close: registry.clone().recipient(),
+            reload: registry.clone().recipient(),
             status: registry.clone().recipient(),
         };
         (port, registry.clone().recipient())
@@ -102,7 +110,7 @@ impl RegistryActor {
         if self.shards.len() < self.context.shards_expected {
             self.shards.push(shard);
             if self.shards.len() == self.context.shards_expected {
-                self.publish();
+                self.publish(self.context.settings.clone(), self.context.inventory.clone());
             }
             return Ok(ShardIndex(self.shards.len() - 1));
         }
@@ -118,23 +126,41 @@ impl RegistryActor {
         Ok(ShardIndex(index))
     }
 
-    fn publish(&mut self) {
-        let id = GenerationId(self.context.published.load().map_or(1, |serving| serving.id.0 + 1));
-        let roster = Roster::new(self.context.settings.clone());
-        let generation = Arc::new(Generation::new(
-            id,
-            roster,
-            self.context.inventory.clone(),
-            self.shards.clone(),
-        ));
-        self.context.telemetry.install(&self.context.settings);
+    fn publish(&mut self, settings: Arc<Settings>, inventory: Arc<Inventory>) -> GenerationId {
+        let before = self.context.published.load();
+        let id = GenerationId(before.as_ref().map_or(1, |serving| serving.id.0 + 1));
+        self.context.telemetry.install(&settings);
+        let roster = Roster::new(settings);
+        let generation = Arc::new(Generation::new(id, roster, inventory, self.shards.clone()));
         self.context.telemetry.generation(id.0);
         self.context.published.store(generation.clone());
+        // whoever looked before the swap and enters after it finds a closed gate, and asks for the new one
+        if let Some(before) = before {
+            before.close(&Agents::All);
+        }
         self.turnstile.open(&generation, self.context.clock.now());
         self.context
             .tap
             .publish(|| Event::GenerationPublished { generation: id });
         tracing::info!(generation = id.0, shards = self.shards.len(), "generation published");
+        id
+    }
+
+    fn reload(&mut self, ask: Reload, registry: Addr<Self>) -> Reloading {
+        let (Some(serving), None) = (self.context.published.load(), self.reload.upgrade()) else {
+            return refuse(&ask);
+        };
+        let shutdown = Arc::new(CancellationToken::new());
+        self.reload = Arc::downgrade(&shutdown);
+        let operation = Operation::new(ask.clone(), serving, registry, self.context.clone(), (*shutdown).clone());
+        let (done, ended) = oneshot::channel();
+        self.context.loader.supervision.tasks.spawn("reload", async move {
+            let outcome = operation.run().await;
+            // only now may another one begin
+            drop(shutdown);
+            let _nobody_waits = done.send(outcome);
+        });
+        Box::pin(async move { ended.await.unwrap_or_else(|_lost| Err(lost(&ask))) })
     }
 
     fn status(&self) -> RegistryStatus {
@@ -147,6 +173,35 @@ impl RegistryActor {
             shards: self.shards.len(),
             shards_expected: self.context.shards_expected,
         }
+    }
+}
+
+/// A reload on its way.
+type Reloading = ResponseFuture<Result<Receipt, ReloadError>>;
+
+/// Another one is under way, or nothing serves yet: nothing was touched, and it may be tried again soon.
+fn refuse(ask: &Reload) -> Reloading {
+    let error = ReloadError {
+        message: "Another reload is under way, or the gateway is starting. Try again in a second.".to_owned(),
+        retry_after_ms: Some(1_000),
+        outcome: ReloadOutcome::Rejected,
+        ..lost(ask)
+    };
+    Box::pin(std::future::ready(Err(error)))
+}
+
+fn lost(ask: &Reload) -> ReloadError {
+    ReloadError {
+        operation_id: None,
+        outcome: ReloadOutcome::Failed,
+        phase: Phase::Prepare,
+        committed: false,
+        generation: None,
+        plugin_ids: ask.plugins.clone(),
+        message: "The reload was lost. Look at the plugins and try again.".to_owned(),
+        retry_after_ms: None,
+        holders: Vec::new(),
+        omitted: 0,
     }
 }
 
@@ -200,7 +255,36 @@ impl Handler<CloseAdmission> for RegistryActor {
 
     fn handle(&mut self, _: CloseAdmission, _: &mut Context<Self>) {
         self.context.published.close();
+        if let Some(reload) = self.reload.upgrade() {
+            reload.cancel();
+        }
         self.turnstile.close(self.context.published.load().as_deref());
+    }
+}
+
+impl Handler<Reload> for RegistryActor {
+    type Result = Reloading;
+
+    fn handle(&mut self, ask: Reload, ctx: &mut Context<Self>) -> Self::Result {
+        self.reload(ask, ctx.address())
+    }
+}
+
+impl Handler<HoldFor> for RegistryActor {
+    type Result = ();
+
+    fn handle(&mut self, HoldFor(agents): HoldFor, _: &mut Context<Self>) {
+        if let Some(serving) = self.context.published.load() {
+            self.turnstile.hold(&serving, &agents);
+        }
+    }
+}
+
+impl Handler<Swap> for RegistryActor {
+    type Result = MessageResult<Swap>;
+
+    fn handle(&mut self, swap: Swap, _: &mut Context<Self>) -> Self::Result {
+        MessageResult(self.publish(swap.settings, swap.inventory))
     }
 }
 

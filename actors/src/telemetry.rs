@@ -9,6 +9,7 @@ mod health;
 mod hooks;
 mod http;
 mod plugins;
+mod registry;
 mod turns;
 
 use std::sync::Arc;
@@ -61,6 +62,10 @@ const FIRST_TOKEN: &[f64] = &[
 /// Our own work and waits.
 const INTERNAL: &[f64] = &[
     0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0,
+];
+/// Reloads: the contract's budgets of 5, 60 and 600 seconds are among them.
+const RELOAD: &[f64] = &[
+    0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 20.0, 30.0, 45.0, 60.0, 120.0, 300.0, 600.0,
 ];
 /// Calls of plugins: from a quick handler to the longest deadline.
 const HOOKS: &[f64] = &[
@@ -127,6 +132,9 @@ table! {
     RESTARTS = "understudy_actor_restarts_total", Kind::Counter, "Actors that died and were started again";
     EVENTS_DROPPED = "understudy_event_stream_dropped_total", Kind::Counter, "Events that a slow reader of the event tap missed";
     GENERATION = "understudy_registry_generation", Kind::Gauge, "The number of the serving generation";
+    RELOADS = "understudy_registry_reloads_total", Kind::Counter, "Reloads by who asked and how they ended";
+    RELOAD_DURATION = "understudy_registry_reload_duration_seconds", Kind::Histogram(RELOAD), "From the request of a reload to its end";
+    RELOAD_SUCCEEDED = "understudy_registry_last_reload_successful", Kind::Gauge, "1 when the last reload was applied or had nothing to change";
     BUILD_INFO = "understudy_build_info", Kind::Gauge, "1; the labels tell which build runs";
 }
 
@@ -203,6 +211,7 @@ impl Telemetry {
         for actor in crate::supervision::ActorKind::ALL {
             let _in_the_scrape = series.touched(&RESTARTS, &[("actor", actor.as_label())]);
         }
+        registry::touch(&series);
         let _in_the_scrape = series.touched(&EVENTS_DROPPED, &[("sink", "log")]);
         Ok(Arc::new(Self {
             candidates: ArcSwap::from_pointee(Candidates::default()),

@@ -251,7 +251,7 @@ async fn start_registry(
     let (registry, admit) = (Arc::new(Slot::default()), Arc::new(Slot::default()));
     let settings = Arc::new(config.settings.clone());
     let context = RegistryContext {
-        inventory: Arc::new(loader.load(&settings).await),
+        inventory: loader.load(&settings).await,
         loader,
         settings,
         shards_expected: options.arbiters,

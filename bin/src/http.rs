@@ -62,6 +62,7 @@ pub(crate) fn admin(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
             .service(read("/startupz", admin::startupz))
             .service(read("/admin/v1/status", admin::status))
             .service(read("/admin/v1/plugins", plugins::list))
+            .service(path("/admin/v1/plugins/reload", ACT).post(plugins::reload))
             .service(read("/admin/v1/providers", ledger::list))
             .service(path("/admin/v1/providers/{provider}/reset", ACT).post(ledger::reset))
             .default_service(web::to(error::not_found)),

@@ -6,7 +6,7 @@ use actix::Recipient;
 use arc_swap::ArcSwapOption;
 
 use crate::provider::{Attempt, Perform};
-use crate::registry::{CloseAdmission, GetRegistryStatus, HoldAdmission, RegisterShard, ReopenAdmission};
+use crate::registry::{CloseAdmission, GetRegistryStatus, HoldAdmission, RegisterShard, Reload, ReopenAdmission};
 use crate::session::{PreparePrompt, RunTurn};
 
 /// The place of a port whose actor may be started again: readers always find the newest one.
@@ -65,6 +65,8 @@ pub struct RegistryPort {
     pub reopen: Recipient<ReopenAdmission>,
     /// Closes the gate for good.
     pub close: Recipient<CloseAdmission>,
+    /// Replaces plugins, or all that differs in new settings.
+    pub reload: Recipient<Reload>,
     /// Tells what the registry is doing.
     pub status: Recipient<GetRegistryStatus>,
 }

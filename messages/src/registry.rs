@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use actix::Message;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::ids::{GenerationId, Name, ShardIndex};
 use crate::ports::{ProviderPort, ShardPort, Slot};
+use crate::settings::Settings;
 
 /// A session arbiter is up. The reply tells its place; a restarted arbiter takes the place of the one that is gone.
 #[derive(Debug, Message)]
@@ -188,4 +191,124 @@ pub struct Holder {
 
 fn as_millis<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.serialize_u64(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX))
+}
+
+/// Replace what is published: the plugins that are named, or all that differs in new settings.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Result<Receipt, ReloadError>")]
+pub struct Reload {
+    /// Plugins that are taken anew, whether or not anything of them has changed.
+    pub plugins: Vec<Name>,
+    /// What the new generation is to be made from; `None`: the settings that serve.
+    pub settings: Option<Arc<Settings>>,
+    /// Whether those who use a target may take ten minutes to finish, instead of one.
+    pub wait: bool,
+    /// Who asks.
+    pub trigger: Trigger,
+    /// Ends the reload as long as nothing was stopped: whoever asked is gone.
+    pub requester: CancellationToken,
+}
+
+/// Who asks for a reload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Trigger {
+    /// An operator, by the admin API.
+    Api,
+    /// The configuration has changed on disk.
+    ConfigWatch,
+    /// A signal.
+    Signal,
+}
+
+impl Trigger {
+    /// Every trigger.
+    pub const ALL: [Self; 3] = [Self::Api, Self::ConfigWatch, Self::Signal];
+
+    /// The label's spelling.
+    pub const fn as_label(self) -> &'static str {
+        match self {
+            Self::Api => "api",
+            Self::ConfigWatch => "config_watch",
+            Self::Signal => "signal",
+        }
+    }
+}
+
+/// What a reload that was carried out tells.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Receipt {
+    /// The reload.
+    pub operation_id: String,
+    /// How it ended: applied or unchanged.
+    pub outcome: ReloadOutcome,
+    /// The generation that serves now.
+    pub generation: Option<GenerationId>,
+    /// The plugins that were replaced.
+    pub plugin_ids: Vec<Name>,
+    /// What was captured of them.
+    pub source_digests: std::collections::BTreeMap<Name, String>,
+    /// What people should know: at most eight lines of at most 240 characters.
+    pub warnings: Vec<String>,
+    /// Whether one of them is compiled in: its settings were read anew, its code only comes with another binary.
+    pub restart_required: bool,
+}
+
+/// A reload that was not carried out, or not without a failure.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, thiserror::Error)]
+#[serde(rename_all = "camelCase")]
+#[error("{message}")]
+pub struct ReloadError {
+    /// The reload; `None` where another one was under way.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub operation_id: Option<String>,
+    /// How it ended.
+    pub outcome: ReloadOutcome,
+    /// How far it had got.
+    pub phase: Phase,
+    /// Whether the new generation serves.
+    pub committed: bool,
+    /// The generation that serves now.
+    pub generation: Option<GenerationId>,
+    /// The plugins that were to be replaced.
+    pub plugin_ids: Vec<Name>,
+    /// What is wrong, and what to do.
+    pub message: String,
+    /// When it may be tried again.
+    #[serde(rename = "retryAfterMs", skip_serializing_if = "Option::is_none")]
+    pub retry_after_ms: Option<u64>,
+    /// Who still held a target.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub holders: Vec<Holder>,
+    /// How many more did.
+    pub omitted: usize,
+}
+
+/// A reload under way, or one that failed and left something that does not serve.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ReloadStatus {
+    /// `reloading`, `recovering` or `failed`.
+    pub phase: &'static str,
+    /// The plugins that it is about.
+    pub plugin_ids: Vec<Name>,
+    /// Milliseconds until it gives up, when this was asked.
+    #[serde(rename = "deadlineInMs", skip_serializing_if = "Option::is_none")]
+    pub deadline_in_ms: Option<u64>,
+    /// What it waits for, or what is wrong and what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Who still holds a target, the oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub holders: Vec<Holder>,
+    /// How many more do.
+    pub omitted: usize,
+}
+
+impl ReloadStatus {
+    /// Whether turns may wait for it, or be refused: a reload that starts the new beside the old holds nobody.
+    pub fn holds_turns(&self) -> bool {
+        self.phase != "reloading" || self.deadline_in_ms.is_some()
+    }
 }

@@ -364,7 +364,7 @@ impl House {
         );
         let context = RegistryContext {
             settings: Arc::new(settings.clone()),
-            inventory: Arc::new(Inventory::empty(Arc::new(hooks))),
+            inventory: Arc::new(Inventory::empty(Arc::new(settings.clone()), Arc::new(hooks))),
             loader: Loader {
                 hosts: Hosts::default(),
                 captures: Arc::new(Captures::below(std::env::temp_dir().join("understudy-house"))),

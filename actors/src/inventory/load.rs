@@ -40,7 +40,7 @@ pub struct Loader {
 /// An inventory that nobody uses yet.
 pub struct Built {
     /// All plugins.
-    pub inventory: Inventory,
+    pub inventory: Arc<Inventory>,
     /// What was captured of those that are new, by plugin.
     pub digests: Vec<(Name, String)>,
 }
@@ -57,7 +57,7 @@ pub struct BuildError {
 
 impl Loader {
     /// The plugins of the first generation.
-    pub async fn load(&self, settings: &Arc<Settings>) -> Inventory {
+    pub async fn load(&self, settings: &Arc<Settings>) -> Arc<Inventory> {
         let planned = self.plan(settings.clone(), None, &[]);
         let mut building = Building::new(self, None, planned);
         building.start().await;
@@ -80,6 +80,14 @@ impl Loader {
                 Err(refused)
             }
         }
+    }
+
+    /// `serving` with some of its plugins' instances made anew, from what they were made of: their files may be gone.
+    ///
+    /// # Errors
+    /// [`BuildError`]; all that had been started is stopped again.
+    pub async fn restore(&self, serving: &Inventory, plugins: &[Name]) -> Result<Built, BuildError> {
+        self.build(serving.again(plugins), serving).await
     }
 
     async fn instance(&self, source: &Source) -> Result<Arc<dyn Instance>, Failure> {
@@ -272,13 +280,14 @@ impl<'a> Building<'a> {
         let (tasks, clock) = (supervision.tasks.clone(), supervision.clock.clone());
         let hooks = Hooks::new(Arc::new(table), clock, tasks, telemetry.clone());
         let inventory = Inventory {
+            settings: self.settings,
             plugins: self.plugins,
             diagnostics: self.diagnostics,
             hooks: Arc::new(hooks),
         };
         inventory.announce(telemetry);
         Built {
-            inventory,
+            inventory: Arc::new(inventory),
             digests: self.digests,
         }
     }

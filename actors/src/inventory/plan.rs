@@ -10,7 +10,7 @@ use understudy_plugins::enablement::{self, Cause, Origin};
 use understudy_plugins::hosts::Load;
 
 use super::candidates::Candidate;
-use super::{Diagnostic, Failure, Inventory, Level, Loader, Phase, Source};
+use super::{Diagnostic, Failure, Inventory, Level, Loader, Phase, Plugin, Source};
 use crate::hooks::Access;
 use crate::registry::reload::diff::{Diff, Identity, canonical_hash};
 
@@ -154,6 +154,27 @@ impl Inventory {
             .iter()
             .filter_map(|it| Some((it.id.clone(), it.identity.clone()?)));
         identities.collect()
+    }
+}
+
+impl Inventory {
+    /// A plan in which some plugins come anew as they were, and all others stay.
+    pub(super) fn again(&self, plugins: &[Name]) -> Planned {
+        let intended = |plugin: &Arc<Plugin>| Intended {
+            candidate: plugin.as_candidate(),
+            cause: plugin.cause,
+            access: plugin.access.clone(),
+            identity: plugin.identity.clone(),
+            source: plugin.source.clone().filter(|_| plugins.contains(&plugin.id)).map(Ok),
+        };
+        Planned {
+            settings: self.settings.clone(),
+            plugins: self.plugins.iter().map(intended).collect(),
+            diagnostics: self.diagnostics.clone(),
+            diff: Diff::default(),
+            unknown: Vec::new(),
+            exclusive: false,
+        }
     }
 }
 

@@ -10,12 +10,13 @@ use understudy_messages::clock::Instant;
 use understudy_messages::ids::{GenerationId, Name, ShardIndex, TurnId};
 use understudy_messages::lease::{Holding, TurnLease};
 use understudy_messages::ports::{ProviderPort, ShardPort, Slot};
-use understudy_messages::registry::Holder as HolderRow;
+use understudy_messages::registry::{Holder as HolderRow, ReloadStatus};
 use understudy_messages::settings::AgentSettings;
 use understudy_messages::turn::TurnRequest;
 
 use super::gate::Gate;
 use super::holders::Holders;
+use super::operation::{MOST_HOLDERS, Progress};
 use super::roster::Roster;
 use crate::hooks::Hooks;
 use crate::inventory::Inventory;
@@ -113,6 +114,16 @@ impl Generation {
         self.holders.rows(|place| agents.has(place), &names, most, now)
     }
 
+    /// The agents whose turns may call one of some plugins.
+    pub(super) fn agents_using(&self, plugins: &[Name]) -> Agents {
+        let agents = self.roster.settings().agents.iter().enumerate();
+        let uses = |agent: &AgentSettings| {
+            let listed = agent.plugins.as_ref();
+            listed.is_none_or(|listed| listed.iter().any(|id| plugins.iter().any(|it| it.eq_ignore_ascii_case(id))))
+        };
+        Agents::Some(agents.filter(|(_, agent)| uses(agent)).map(|(place, _)| place).collect())
+    }
+
     /// Closes the gates of some agents.
     pub(super) fn close(&self, agents: &Agents) {
         for (place, gate) in self.gates.iter().enumerate() {
@@ -167,12 +178,36 @@ impl Shard {
 pub struct Published {
     serving: ArcSwapOption<Generation>,
     closing: AtomicBool,
+    reload: ArcSwapOption<Progress>,
 }
 
 impl Published {
     /// The serving generation; `None` before the first.
     pub fn load(&self) -> Option<Arc<Generation>> {
         self.serving.load_full()
+    }
+
+    /// A reload under way, or one that left something that does not serve.
+    pub fn reload(&self, now: Instant) -> Option<ReloadStatus> {
+        let progress = self.reload.load_full()?;
+        let serving = self.load();
+        let waits = progress.waits_for.as_ref().zip(serving);
+        let (holders, omitted) = waits
+            .map(|(agents, serving)| serving.holders(agents, MOST_HOLDERS, now))
+            .unwrap_or_default();
+        let left = progress.until.map(|until| until.saturating_duration_since(now));
+        Some(ReloadStatus {
+            phase: progress.phase,
+            plugin_ids: progress.plugins.clone(),
+            deadline_in_ms: left.map(|left| u64::try_from(left.as_millis()).unwrap_or(u64::MAX)),
+            reason: progress.reason.clone(),
+            holders,
+            omitted,
+        })
+    }
+
+    pub(super) fn show(&self, progress: Option<Progress>) {
+        self.reload.store(progress.map(Arc::new));
     }
 
     pub(super) fn store(&self, generation: Arc<Generation>) {

@@ -2,7 +2,7 @@
 
 use actix_web::{HttpResponse, web};
 use serde::Serialize;
-use understudy_messages::registry::{AdmissionState, GetRegistryStatus, RegistryStatus};
+use understudy_messages::registry::{AdmissionState, GetRegistryStatus, RegistryStatus, ReloadStatus};
 
 use crate::app::Shared;
 
@@ -33,7 +33,9 @@ pub(super) async fn livez() -> HttpResponse {
 pub(super) async fn readyz(shared: web::Data<Shared>) -> HttpResponse {
     match (shared.published.load(), shared.published.closing()) {
         (Some(serving), false) => {
-            let missing: Vec<String> = serving.inventory.missing().map(|id| format!("plugin:{id}")).collect();
+            let mut missing: Vec<String> = serving.inventory.missing().map(|id| format!("plugin:{id}")).collect();
+            let reload = shared.published.reload(shared.clock.now());
+            missing.extend(reload.filter(ReloadStatus::holds_turns).map(|_| "plugin-reload".to_owned()));
             let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
             probe(missing.is_empty(), &missing)
         }

@@ -42,7 +42,7 @@ fn hosts(plugins: Vec<Test>) -> Hosts {
     }
 }
 
-async fn loaded(plugins: &str, hosts: &Hosts) -> Inventory {
+async fn loaded(plugins: &str, hosts: &Hosts) -> Arc<Inventory> {
     let agents = "agents: { a: { model: p/m }, alone: { model: p/m, plugins: [other] } }";
     let text = format!(
         "providers: {{ p: {{ api: openai-chat, base_url: 'http://p', models: [m] }} }}\n{agents}\nplugins: {{ {plugins} }}"

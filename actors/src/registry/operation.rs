@@ -1,0 +1,415 @@
+//! One reload under way: carries out what [`Machine`] decides, and tells it what came of it.
+//!
+//! It runs in a task of its own on the registry's arbiter. Gate and publication belong to the registry: it is asked.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::{Addr, Message};
+use tokio_util::sync::CancellationToken;
+use understudy_messages::clock::Instant;
+use understudy_messages::hooks::HookEvent;
+use understudy_messages::ids::{GenerationId, Name};
+use understudy_messages::registry::{Holder, Phase, Receipt, Reload, ReloadError, ReloadOutcome, ReopenAdmission, Trigger};
+use understudy_messages::settings::Settings;
+use uuid::Uuid;
+
+use super::generation::{Agents, Generation};
+use super::reload::machine::{Cleanup, Effect, Event, Machine, Plan, State};
+use super::{RegistryActor, RegistryContext};
+use crate::inventory::{Built, Inventory, Planned};
+
+/// How long those who use a target may take to finish.
+const DRAIN: Duration = Duration::from_secs(60);
+/// How long they may take where somebody wants to wait.
+const WAIT: Duration = Duration::from_secs(600);
+/// How long the old instances' own cleanup is waited for before they are put back.
+const RECOVERY: Duration = Duration::from_secs(60);
+/// How many holders are named.
+pub(super) const MOST_HOLDERS: usize = 64;
+/// How many plugins one reload may name.
+const MOST_PLUGINS: usize = 64;
+/// How many lines a receipt warns, and how long each may be.
+const WARNINGS: (usize, usize) = (8, 240);
+
+/// Close the gate of some agents.
+#[derive(Debug, Message)]
+#[rtype(result = "()")]
+pub(super) struct HoldFor(pub(super) Agents);
+
+/// Let a new inventory, and perhaps new settings, serve.
+#[derive(Message)]
+#[rtype(result = "GenerationId")]
+pub(super) struct Swap {
+    pub(super) settings: Arc<Settings>,
+    pub(super) inventory: Arc<Inventory>,
+}
+
+/// What the registry and its readers see of a reload.
+#[derive(Clone, Debug)]
+pub(super) struct Progress {
+    pub(super) phase: &'static str,
+    pub(super) plugins: Vec<Name>,
+    pub(super) until: Option<Instant>,
+    pub(super) reason: Option<String>,
+    /// Whom it waits for.
+    pub(super) waits_for: Option<Agents>,
+}
+
+/// One reload.
+pub(super) struct Operation {
+    id: String,
+    ask: Reload,
+    serving: Arc<Generation>,
+    registry: Addr<RegistryActor>,
+    context: RegistryContext,
+    shutdown: CancellationToken,
+    machine: Machine,
+    planned: Option<Planned>,
+    built: Option<Built>,
+    targets: Vec<Name>,
+    generation: GenerationId,
+    message: Option<String>,
+    holders: (Vec<Holder>, usize),
+    began: Instant,
+}
+
+impl Operation {
+    pub(super) fn new(
+        ask: Reload,
+        serving: Arc<Generation>,
+        registry: Addr<RegistryActor>,
+        context: RegistryContext,
+        shutdown: CancellationToken,
+    ) -> Self {
+        Self {
+            id: Uuid::now_v7().to_string(),
+            targets: ask.plugins.clone(),
+            generation: serving.id,
+            began: context.clock.now(),
+            machine: Machine::default(),
+            planned: None,
+            built: None,
+            message: None,
+            holders: Default::default(),
+            ask,
+            serving,
+            registry,
+            context,
+            shutdown,
+        }
+    }
+
+    /// Runs it to its end.
+    pub(super) async fn run(mut self) -> Result<Receipt, ReloadError> {
+        let mut phase = Phase::Prepare;
+        let mut events = VecDeque::from([self.prepare().await]);
+        while let Some(event) = events.pop_front() {
+            let before = self.machine;
+            phase = before.phase();
+            let until = self.context.clock.now() + RECOVERY;
+            let Ok(effects) = self.machine.step(event, until) else {
+                tracing::error!(operation = %self.id, ?event, state = ?self.machine.state(), "unexpected in a reload");
+                continue;
+            };
+            tracing::debug!(operation = %self.id, ?event, from = ?before.state(), to = ?self.machine.state(), "reload");
+            for effect in effects {
+                events.extend(self.carry_out(effect).await);
+            }
+        }
+        self.conclude(phase)
+    }
+
+    async fn prepare(&mut self) -> Event {
+        if let Err(why) = check(&self.ask) {
+            self.message = Some(why);
+            return Event::Refused;
+        }
+        let (loader, ask) = (self.context.loader.clone(), self.ask.clone());
+        let serving = self.serving.clone();
+        let settings = ask.settings.unwrap_or_else(|| serving.roster.settings().clone());
+        let plan = move || loader.plan(settings, Some(&serving.inventory), &ask.plugins);
+        let Ok(planned) = tokio::task::spawn_blocking(plan).await else {
+            self.message = Some("The candidate could not be prepared.".to_owned());
+            return Event::Refused;
+        };
+        if let Some(unknown) = planned.unknown.first() {
+            self.message = Some(format!("There is no plugin {unknown} that is switched on."));
+            return Event::Refused;
+        }
+        self.targets = [planned.diff.started.clone(), planned.diff.ended.clone()].concat();
+        self.targets.sort();
+        self.targets.dedup();
+        let budget = if self.ask.wait { WAIT } else { DRAIN };
+        let plan = Plan {
+            changes: !planned.diff.is_empty() || self.ask.settings.is_some(),
+            exclusive: planned.exclusive,
+            drain_until: self.context.clock.now() + budget,
+            watched: self.ask.trigger != Trigger::Api,
+        };
+        self.planned = Some(planned);
+        self.show("reloading", None, None);
+        Event::Prepared(plan)
+    }
+
+    async fn carry_out(&mut self, effect: Effect) -> Option<Event> {
+        match effect {
+            Effect::HoldGate(until) => Some(self.drain(until).await),
+            Effect::Quiesce => {
+                self.serving.inventory.quiesce(&self.targets);
+                None
+            }
+            Effect::Resume => {
+                self.serving.inventory.resume(&self.targets);
+                None
+            }
+            // observers are futures of this task: they were dropped with what they waited for
+            Effect::DropObservers => None,
+            Effect::OpenGate => {
+                let _registry_gone = self.registry.send(ReopenAdmission).await;
+                None
+            }
+            Effect::StopServices => Some(Event::Stopped(Cleanup::Done)),
+            Effect::Dispose => Some(Event::Disposed(self.dispose().await)),
+            Effect::Register => Some(self.register().await),
+            Effect::Start => Some(Event::Started),
+            Effect::Discard => {
+                self.discard().await;
+                None
+            }
+            Effect::Publish => self.publish().await,
+            Effect::Settle => Some(self.settle()),
+            Effect::JoinCleanup(until) => Some(self.join_cleanup(until).await),
+            Effect::Restore => Some(self.restore().await),
+            Effect::MarkUnready => {
+                let reason = "The old code could not be put back. Mend what is wrong and reload it, or restart.";
+                self.show("failed", None, Some(reason));
+                None
+            }
+            Effect::RetryWhenIdle => None,
+        }
+    }
+
+    /// Holds the agents that use a target, and waits for those of their turns that are inside.
+    async fn drain(&mut self, until: Instant) -> Event {
+        let ended = self.planned.as_ref().map(|planned| planned.diff.ended.clone()).unwrap_or_default();
+        let agents = self.serving.agents_using(&ended);
+        self.show_waiting(until, &agents);
+        let _registry_gone = self.registry.send(HoldFor(agents.clone())).await;
+        tokio::select! {
+            biased;
+            () = self.serving.empty_of(&agents) => Event::Empty,
+            () = self.shutdown.cancelled() => Event::Shutdown,
+            () = self.ask.requester.cancelled() => Event::RequesterGone,
+            () = self.context.clock.sleep_until(until) => {
+                self.holders = self.serving.holders(&agents, MOST_HOLDERS, self.context.clock.now());
+                self.message = Some(self.held_up());
+                Event::Deadline
+            }
+        }
+    }
+
+    fn held_up(&self) -> String {
+        let (rows, omitted) = &self.holders;
+        let count = rows.len() + omitted;
+        let oldest = rows.first().map(|row| {
+            let session = row.session.as_deref().unwrap_or("-");
+            format!("; the oldest is turn {} of session {session}, {} s old", row.id, row.age.as_secs())
+        });
+        format!(
+            "{count} turns still use what is to be replaced{}. The old generation serves on. Try again, or wait longer.",
+            oldest.unwrap_or_default()
+        )
+    }
+
+    async fn dispose(&self) -> Cleanup {
+        let ended = self.planned.as_ref().map(|planned| planned.diff.ended.clone()).unwrap_or_default();
+        match self.serving.inventory.dispose(&ended, &self.context.clock).await {
+            true => Cleanup::Done,
+            false => Cleanup::Late,
+        }
+    }
+
+    async fn register(&mut self) -> Event {
+        let Some(planned) = self.planned.take() else {
+            return Event::RegistrationFailed;
+        };
+        match self.context.loader.build(planned, &self.serving.inventory).await {
+            Ok(built) => {
+                self.built = Some(built);
+                Event::Registered
+            }
+            Err(error) => {
+                self.message = Some(format!("The plugin {error}. What served before goes on."));
+                Event::RegistrationFailed
+            }
+        }
+    }
+
+    async fn discard(&mut self) {
+        if let Some(built) = self.built.take() {
+            built.inventory.retire_but(&self.serving.inventory, &self.context.clock).await;
+        }
+    }
+
+    async fn publish(&mut self) -> Option<Event> {
+        let built = self.built.as_mut()?;
+        let settings = match self.machine.state() {
+            State::Published => self.ask.settings.clone(),
+            _ => None,
+        };
+        let swap = Swap {
+            settings: settings.unwrap_or_else(|| self.serving.roster.settings().clone()),
+            inventory: built.inventory.clone(),
+        };
+        match self.registry.send(swap).await {
+            Ok(generation) => self.generation = generation,
+            Err(_gone) => self.message = Some("The registry is gone.".to_owned()),
+        }
+        None
+    }
+
+    /// Tells the plugins, and lets the old instances go once the last turn that holds them has ended.
+    fn settle(&self) -> Event {
+        let (old, clock) = (self.serving.clone(), self.context.clock.clone());
+        let Some(new) = self.context.published.load() else {
+            return Event::Unsettled;
+        };
+        let tasks = self.context.loader.supervision.tasks.clone();
+        let stop = HookEvent::GatewayStop { reason: "reload" };
+        tasks.spawn("retirement", async move {
+            old.empty().await;
+            let gone = old.inventory.hooks_but(&new.inventory);
+            gone.observe(stop, Arc::default()).await;
+            old.inventory.retire_but(&new.inventory, &clock).await;
+        });
+        Event::Settled
+    }
+
+    async fn join_cleanup(&mut self, until: Instant) -> Event {
+        self.show("recovering", Some(until), Some("Waiting for the old instances to let go before they are put back."));
+        let gone = self.serving.inventory.cleaned_up(&self.targets);
+        tokio::select! {
+            biased;
+            () = gone => Event::CleanedUp,
+            () = self.shutdown.cancelled() => Event::Shutdown,
+            () = self.context.clock.sleep_until(until) => Event::Deadline,
+        }
+    }
+
+    async fn restore(&mut self) -> Event {
+        match self.context.loader.restore(&self.serving.inventory, &self.targets).await {
+            Ok(built) => {
+                self.built = Some(built);
+                Event::Restored
+            }
+            Err(error) => {
+                tracing::error!(operation = %self.id, %error, "the old code could not be put back");
+                Event::RestoreFailed
+            }
+        }
+    }
+
+    fn show(&self, phase: &'static str, until: Option<Instant>, reason: Option<&str>) {
+        self.context.published.show(Some(Progress {
+            phase,
+            plugins: self.targets.clone(),
+            until,
+            reason: reason.map(str::to_owned),
+            waits_for: None,
+        }));
+    }
+
+    fn show_waiting(&self, until: Instant, agents: &Agents) {
+        self.context.published.show(Some(Progress {
+            phase: "reloading",
+            plugins: self.targets.clone(),
+            until: Some(until),
+            reason: None,
+            waits_for: Some(agents.clone()),
+        }));
+    }
+
+    fn conclude(self, phase: Phase) -> Result<Receipt, ReloadError> {
+        let State::Done(outcome) = self.machine.state() else {
+            return Err(self.error(ReloadOutcome::Failed, phase));
+        };
+        let took = self.context.clock.now().duration_since(self.began);
+        self.context.telemetry.reloaded(self.ask.trigger, outcome, took);
+        if outcome != ReloadOutcome::Failed {
+            self.context.published.show(None);
+        }
+        match outcome {
+            ReloadOutcome::Applied | ReloadOutcome::Unchanged => Ok(self.receipt(outcome)),
+            ReloadOutcome::Degraded
+            | ReloadOutcome::Rejected
+            | ReloadOutcome::DrainTimeout
+            | ReloadOutcome::RolledBack
+            | ReloadOutcome::Restored
+            | ReloadOutcome::Deferred
+            | ReloadOutcome::Cancelled
+            | ReloadOutcome::Failed => Err(self.error(outcome, phase)),
+        }
+    }
+
+    fn receipt(self, outcome: ReloadOutcome) -> Receipt {
+        let built = self.built;
+        let warned = built.as_ref().map(|built| built.inventory.warnings(&self.targets)).unwrap_or_default();
+        let short = |line: String| line.chars().take(WARNINGS.1).collect();
+        let restart_required = built.as_ref().is_some_and(|built| built.inventory.has_native(&self.targets));
+        tracing::info!(operation = %self.id, outcome = outcome.as_label(), generation = self.generation.0,
+            plugins = ?self.targets, "reload");
+        Receipt {
+            operation_id: self.id,
+            outcome,
+            generation: Some(self.generation),
+            plugin_ids: self.targets,
+            source_digests: built.map(|built| built.digests.into_iter().collect()).unwrap_or_default(),
+            warnings: warned.into_iter().take(WARNINGS.0).map(short).collect(),
+            restart_required,
+        }
+    }
+
+    fn error(self, outcome: ReloadOutcome, phase: Phase) -> ReloadError {
+        let message = self.message.unwrap_or_else(|| usual(outcome).to_owned());
+        tracing::warn!(operation = %self.id, outcome = outcome.as_label(), plugins = ?self.targets, message, "reload");
+        ReloadError {
+            operation_id: Some(self.id),
+            outcome,
+            phase,
+            committed: self.machine.is_committed(),
+            generation: Some(self.generation),
+            plugin_ids: self.targets,
+            message,
+            retry_after_ms: None,
+            holders: self.holders.0,
+            omitted: self.holders.1,
+        }
+    }
+}
+
+/// What is wrong with a request, before anything is looked at.
+fn check(ask: &Reload) -> Result<(), String> {
+    if ask.plugins.len() > MOST_PLUGINS {
+        return Err(format!("One reload may name {MOST_PLUGINS} plugins."));
+    }
+    match ask.plugins.is_empty() && ask.settings.is_none() {
+        true => Err("Name the plugins to reload.".to_owned()),
+        false => Ok(()),
+    }
+}
+
+const fn usual(outcome: ReloadOutcome) -> &'static str {
+    match outcome {
+        ReloadOutcome::Applied | ReloadOutcome::Unchanged => "Done.",
+        ReloadOutcome::Degraded => "The new generation serves, and something that follows a publication failed.",
+        ReloadOutcome::Rejected => "The candidate was refused; nothing was touched.",
+        ReloadOutcome::DrainTimeout => "Turns still use what is to be replaced. The old generation serves on.",
+        ReloadOutcome::RolledBack => "The old generation serves on.",
+        ReloadOutcome::Restored => "The old code was put back.",
+        ReloadOutcome::Deferred => "It will be applied once the turns that use what is to be replaced have ended.",
+        ReloadOutcome::Cancelled => "Whoever asked is gone, or the gateway stops. The old generation serves on.",
+        ReloadOutcome::Failed => "Neither the new nor the old code serves.",
+    }
+}
