@@ -227,7 +227,12 @@ impl Inventory {
     /// The hooks of those whose instances `other` does not have.
     pub fn hooks_but(&self, other: &Self) -> Hooks {
         let is_kept = |plugin: &&Arc<Plugin>| !other.plugins.iter().any(|it| plugin.is_the_instance_of(it));
-        let gone: Vec<Name> = self.plugins.iter().filter(is_kept).map(|plugin| plugin.id.clone()).collect();
+        let gone: Vec<Name> = self
+            .plugins
+            .iter()
+            .filter(is_kept)
+            .map(|plugin| plugin.id.clone())
+            .collect();
         self.hooks.only(&gone)
     }
 
@@ -286,7 +291,8 @@ impl Inventory {
 
     /// What people should know about some plugins.
     pub fn warnings(&self, plugins: &[Name]) -> Vec<String> {
-        let about = |it: &&Diagnostic| it.level != Level::Info && it.plugin_id.as_ref().is_some_and(|id| plugins.contains(id));
+        let about =
+            |it: &&Diagnostic| it.level != Level::Info && it.plugin_id.as_ref().is_some_and(|id| plugins.contains(id));
         let line = |it: &Diagnostic| format!("{}: {}", it.plugin_id.as_deref().unwrap_or("-"), it.message);
         self.diagnostics.iter().filter(about).map(line).collect()
     }
@@ -324,5 +330,8 @@ async fn retire(plugins: impl Iterator<Item = &Arc<Plugin>>, clock: &Clock) -> b
         }
         in_time
     });
-    futures::future::join_all(stopping).await.into_iter().all(|in_time| in_time)
+    futures::future::join_all(stopping)
+        .await
+        .into_iter()
+        .all(|in_time| in_time)
 }

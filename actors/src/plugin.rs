@@ -4,8 +4,8 @@
 //! futures of their own; the actor only hands them out. Whoever calls sets the deadline and cancels.
 
 use std::panic::AssertUnwindSafe;
-use std::sync::{Arc, OnceLock};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use actix::{Actor, Context, Handler, ResponseFuture};
 use futures::FutureExt;

@@ -15,7 +15,7 @@ pub(crate) mod testing;
 
 use std::sync::{Arc, Weak};
 
-use actix::{Actor, AsyncContext, Addr, Context, Handler, MessageResult, Recipient, ResponseFuture};
+use actix::{Actor, Addr, AsyncContext, Context, Handler, MessageResult, Recipient, ResponseFuture};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
@@ -152,7 +152,13 @@ impl RegistryActor {
         };
         let shutdown = Arc::new(CancellationToken::new());
         self.reload = Arc::downgrade(&shutdown);
-        let operation = Operation::new(ask.clone(), serving, registry, self.context.clone(), (*shutdown).clone());
+        let operation = Operation::new(
+            ask.clone(),
+            serving,
+            registry,
+            self.context.clone(),
+            (*shutdown).clone(),
+        );
         let (done, ended) = oneshot::channel();
         self.context.loader.supervision.tasks.spawn("reload", async move {
             let outcome = operation.run().await;

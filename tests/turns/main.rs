@@ -20,6 +20,7 @@ mod operations;
 mod pass_through;
 mod plugins;
 mod references;
+mod reload;
 mod responses;
 mod secrets;
 mod sessions;

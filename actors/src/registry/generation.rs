@@ -119,9 +119,18 @@ impl Generation {
         let agents = self.roster.settings().agents.iter().enumerate();
         let uses = |agent: &AgentSettings| {
             let listed = agent.plugins.as_ref();
-            listed.is_none_or(|listed| listed.iter().any(|id| plugins.iter().any(|it| it.eq_ignore_ascii_case(id))))
+            listed.is_none_or(|listed| {
+                listed
+                    .iter()
+                    .any(|id| plugins.iter().any(|it| it.eq_ignore_ascii_case(id)))
+            })
         };
-        Agents::Some(agents.filter(|(_, agent)| uses(agent)).map(|(place, _)| place).collect())
+        Agents::Some(
+            agents
+                .filter(|(_, agent)| uses(agent))
+                .map(|(place, _)| place)
+                .collect(),
+        )
     }
 
     /// Closes the gates of some agents.

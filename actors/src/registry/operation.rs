@@ -11,7 +11,9 @@ use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Instant;
 use understudy_messages::hooks::HookEvent;
 use understudy_messages::ids::{GenerationId, Name};
-use understudy_messages::registry::{Holder, Phase, Receipt, Reload, ReloadError, ReloadOutcome, ReopenAdmission, Trigger};
+use understudy_messages::registry::{
+    Holder, Phase, Receipt, Reload, ReloadError, ReloadOutcome, ReopenAdmission, Trigger,
+};
 use understudy_messages::settings::Settings;
 use uuid::Uuid;
 
@@ -193,7 +195,11 @@ impl Operation {
 
     /// Holds the agents that use a target, and waits for those of their turns that are inside.
     async fn drain(&mut self, until: Instant) -> Event {
-        let ended = self.planned.as_ref().map(|planned| planned.diff.ended.clone()).unwrap_or_default();
+        let ended = self
+            .planned
+            .as_ref()
+            .map(|planned| planned.diff.ended.clone())
+            .unwrap_or_default();
         let agents = self.serving.agents_using(&ended);
         self.show_waiting(until, &agents);
         let _registry_gone = self.registry.send(HoldFor(agents.clone())).await;
@@ -215,7 +221,11 @@ impl Operation {
         let count = rows.len() + omitted;
         let oldest = rows.first().map(|row| {
             let session = row.session.as_deref().unwrap_or("-");
-            format!("; the oldest is turn {} of session {session}, {} s old", row.id, row.age.as_secs())
+            format!(
+                "; the oldest is turn {} of session {session}, {} s old",
+                row.id,
+                row.age.as_secs()
+            )
         });
         format!(
             "{count} turns still use what is to be replaced{}. The old generation serves on. Try again, or wait longer.",
@@ -224,7 +234,11 @@ impl Operation {
     }
 
     async fn dispose(&self) -> Cleanup {
-        let ended = self.planned.as_ref().map(|planned| planned.diff.ended.clone()).unwrap_or_default();
+        let ended = self
+            .planned
+            .as_ref()
+            .map(|planned| planned.diff.ended.clone())
+            .unwrap_or_default();
         match self.serving.inventory.dispose(&ended, &self.context.clock).await {
             true => Cleanup::Done,
             false => Cleanup::Late,
@@ -249,7 +263,10 @@ impl Operation {
 
     async fn discard(&mut self) {
         if let Some(built) = self.built.take() {
-            built.inventory.retire_but(&self.serving.inventory, &self.context.clock).await;
+            built
+                .inventory
+                .retire_but(&self.serving.inventory, &self.context.clock)
+                .await;
         }
     }
 
@@ -288,7 +305,11 @@ impl Operation {
     }
 
     async fn join_cleanup(&mut self, until: Instant) -> Event {
-        self.show("recovering", Some(until), Some("Waiting for the old instances to let go before they are put back."));
+        self.show(
+            "recovering",
+            Some(until),
+            Some("Waiting for the old instances to let go before they are put back."),
+        );
         let gone = self.serving.inventory.cleaned_up(&self.targets);
         tokio::select! {
             biased;
@@ -299,7 +320,12 @@ impl Operation {
     }
 
     async fn restore(&mut self) -> Event {
-        match self.context.loader.restore(&self.serving.inventory, &self.targets).await {
+        match self
+            .context
+            .loader
+            .restore(&self.serving.inventory, &self.targets)
+            .await
+        {
             Ok(built) => {
                 self.built = Some(built);
                 Event::Restored
@@ -355,9 +381,14 @@ impl Operation {
 
     fn receipt(self, outcome: ReloadOutcome) -> Receipt {
         let built = self.built;
-        let warned = built.as_ref().map(|built| built.inventory.warnings(&self.targets)).unwrap_or_default();
+        let warned = built
+            .as_ref()
+            .map(|built| built.inventory.warnings(&self.targets))
+            .unwrap_or_default();
         let short = |line: String| line.chars().take(WARNINGS.1).collect();
-        let restart_required = built.as_ref().is_some_and(|built| built.inventory.has_native(&self.targets));
+        let restart_required = built
+            .as_ref()
+            .is_some_and(|built| built.inventory.has_native(&self.targets));
         tracing::info!(operation = %self.id, outcome = outcome.as_label(), generation = self.generation.0,
             plugins = ?self.targets, "reload");
         Receipt {
@@ -365,7 +396,9 @@ impl Operation {
             outcome,
             generation: Some(self.generation),
             plugin_ids: self.targets,
-            source_digests: built.map(|built| built.digests.into_iter().collect()).unwrap_or_default(),
+            source_digests: built
+                .map(|built| built.digests.into_iter().collect())
+                .unwrap_or_default(),
             warnings: warned.into_iter().take(WARNINGS.0).map(short).collect(),
             restart_required,
         }

@@ -81,5 +81,8 @@ pub(crate) fn no_plugins() -> Arc<crate::inventory::Inventory> {
     let telemetry = crate::telemetry::Telemetry::new().expect("sound");
     let clock = understudy_messages::clock::Clock::movable();
     let hooks = crate::hooks::Hooks::nobody(clock, crate::supervision::Tasks::new(), telemetry);
-    Arc::new(crate::inventory::Inventory::empty(Arc::new(settings()), Arc::new(hooks)))
+    Arc::new(crate::inventory::Inventory::empty(
+        Arc::new(settings()),
+        Arc::new(hooks),
+    ))
 }

@@ -26,6 +26,8 @@ impl Telemetry {
         self.series.counter(&RELOADS, &by_trigger).increment(1);
         self.series.histogram(&RELOAD_DURATION, &[label]).record(took);
         let succeeded = matches!(outcome, ReloadOutcome::Applied | ReloadOutcome::Unchanged);
-        self.series.gauge(&RELOAD_SUCCEEDED, &[]).set(f64::from(u8::from(succeeded)));
+        self.series
+            .gauge(&RELOAD_SUCCEEDED, &[])
+            .set(f64::from(u8::from(succeeded)));
     }
 }

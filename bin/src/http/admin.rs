@@ -35,7 +35,11 @@ pub(super) async fn readyz(shared: web::Data<Shared>) -> HttpResponse {
         (Some(serving), false) => {
             let mut missing: Vec<String> = serving.inventory.missing().map(|id| format!("plugin:{id}")).collect();
             let reload = shared.published.reload(shared.clock.now());
-            missing.extend(reload.filter(ReloadStatus::holds_turns).map(|_| "plugin-reload".to_owned()));
+            missing.extend(
+                reload
+                    .filter(ReloadStatus::holds_turns)
+                    .map(|_| "plugin-reload".to_owned()),
+            );
             let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
             probe(missing.is_empty(), &missing)
         }

@@ -70,5 +70,7 @@ fn status(error: &ReloadError) -> StatusCode {
 
 fn unavailable() -> HttpResponse {
     let error = json!({ "error": { "message": "The registry is being started. Try again in a second." } });
-    HttpResponse::ServiceUnavailable().insert_header((RETRY_AFTER, 1)).json(error)
+    HttpResponse::ServiceUnavailable()
+        .insert_header((RETRY_AFTER, 1))
+        .json(error)
 }

@@ -1,0 +1,311 @@
+//! Plugins replaced while turns run, over the real app.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use understudy_messages::hooks::{HookContext, HookEvent, HookResult};
+use understudy_plugins::hosts::Hosts;
+use understudy_plugins::native::{NativeApi, NativePlugin};
+use understudy_plugins::registration::HookOptions;
+
+use crate::stage::{Reply, Stage, lead, question, read};
+
+/// What was told to which instance: its number, the turn, the hook.
+type Told = Arc<Mutex<Vec<(u32, String, &'static str)>>>;
+
+/// Numbers its instances, and notes which of them is told what.
+#[derive(Clone)]
+struct Probe {
+    id: &'static str,
+    instances: Arc<AtomicU32>,
+    fails: Arc<AtomicU32>,
+    told: Told,
+}
+
+impl Probe {
+    fn new(id: &'static str) -> Self {
+        Self {
+            id,
+            instances: Arc::default(),
+            fails: Arc::default(),
+            told: Arc::default(),
+        }
+    }
+
+    /// The instances that a turn's hooks saw.
+    fn seen_by(&self, turn: &str) -> Vec<u32> {
+        let told = self.told.lock().expect("whole");
+        let mut seen: Vec<u32> = told
+            .iter()
+            .filter(|(_, run, _)| run == turn)
+            .map(|(instance, ..)| *instance)
+            .collect();
+        seen.sort_unstable();
+        seen.dedup();
+        seen
+    }
+
+    fn turns(&self) -> Vec<String> {
+        let told = self.told.lock().expect("whole");
+        let mut turns: Vec<String> = told.iter().map(|(_, run, _)| run.clone()).collect();
+        turns.dedup();
+        turns.retain(|turn| !turn.is_empty());
+        turns
+    }
+}
+
+impl NativePlugin for Probe {
+    fn id(&self) -> &str {
+        self.id
+    }
+
+    fn register(&self, api: &mut NativeApi, _: &Value) -> Result<(), String> {
+        if self.fails.load(Ordering::SeqCst) > 0 {
+            return Err("as its test wants".to_owned());
+        }
+        let number = self.instances.fetch_add(1, Ordering::SeqCst) + 1;
+        for hook in [
+            "before_prompt_build",
+            "model_call_started",
+            "model_call_ended",
+            "agent_end",
+            "gateway_stop",
+        ] {
+            let told = self.told.clone();
+            let note = move |event: &HookEvent, context: &HookContext| {
+                let run = context.run_id.clone().unwrap_or_default();
+                told.lock().expect("whole").push((number, run, event.hook().as_label()));
+                Ok(HookResult::None)
+            };
+            api.on_quick(hook, HookOptions::default(), Arc::new(note));
+        }
+        Ok(())
+    }
+}
+
+/// A lead that takes this long for its first answer, and no time for the rest.
+fn plan(delay: Duration) -> Value {
+    let answer = json!({ "answer": { "text": "hi" } });
+    let slow = json!({ "answer": { "text": "hi" }, "delay_ms": delay.as_millis() as u64 });
+    json!({ "a/m": { "calls": [slow, answer], "repeat_last": true } })
+}
+
+/// A folder with the manifest of a plugin that is compiled in; it goes with its test.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(id: &str, manifest: &str) -> Self {
+        static MADE: AtomicU32 = AtomicU32::new(0);
+        let number = MADE.fetch_add(1, Ordering::SeqCst);
+        let path = std::env::temp_dir().join(format!("understudy-reload-{}-{number}", std::process::id()));
+        std::fs::create_dir_all(path.join(id)).expect("a folder");
+        std::fs::write(path.join(id).join("openclaw.plugin.json"), manifest).expect("written");
+        Self(path)
+    }
+
+    fn paths(&self) -> String {
+        format!("load_paths: [{}],", self.0.display())
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _gone = std::fs::remove_dir_all(&self.0);
+    }
+}
+
+/// A probe that cannot be there twice.
+async fn exclusive(delay: Duration) -> (Probe, Stage, Folder) {
+    let probe = Probe::new("probe");
+    let folder = Folder::new("probe", "{ id: 'probe', host: 'native', resources: 'exclusive' }");
+    let stage = stage(&[&probe], &folder.paths(), delay).await;
+    (probe, stage, folder)
+}
+
+async fn stage(probes: &[&Probe], further: &str, delay: Duration) -> Stage {
+    let entries: Vec<String> = probes
+        .iter()
+        .map(|probe| {
+            format!(
+                "{}: {{ enabled: true, hooks: {{ allowConversationAccess: true }} }}",
+                probe.id
+            )
+        })
+        .collect();
+    let hosts = Hosts {
+        native: probes
+            .iter()
+            .map(|&probe| Arc::new(probe.clone()) as Arc<dyn NativePlugin>)
+            .collect(),
+        ..Hosts::default()
+    };
+    let configuration = format!("plugins: {{ {further} entries: {{ {} }} }}\n", entries.join(", "));
+    Stage::set_hosting(plan(delay), &configuration, hosts).await
+}
+
+async fn reload(stage: &Stage, ask: &Value) -> Reply {
+    let path = stage.gateway.admin("/admin/v1/plugins/reload");
+    let request = stage
+        .gateway
+        .client()
+        .post(path)
+        .header("content-type", "application/json");
+    read(request.body(ask.to_string()).send().await.expect("a response")).await
+}
+
+#[tokio::test]
+async fn a_reload_replaces_the_one_plugin_and_leaves_the_other_case_t1() {
+    let (one, other) = (Probe::new("one"), Probe::new("other"));
+    let stage = stage(&[&one, &other], "", Duration::ZERO).await;
+    let reply = reload(&stage, &json!({ "plugins": ["one"] })).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let receipt = reply.json();
+    assert_eq!(
+        (&receipt["outcome"], &receipt["generation"]),
+        (&json!("applied"), &json!(2))
+    );
+    assert_eq!(
+        (&receipt["pluginIds"], &receipt["restartRequired"]),
+        (&json!(["one"]), &json!(true))
+    );
+    let instances = |probe: &Probe| probe.instances.load(Ordering::SeqCst);
+    assert_eq!((instances(&one), instances(&other)), (2, 1));
+    let scrape = stage.gateway.scrape().await;
+    let applied = [("trigger", "api"), ("outcome", "applied")];
+    assert_eq!(scrape.count("understudy_registry_reloads_total", &applied), 1);
+}
+
+#[tokio::test]
+async fn a_turn_sees_one_instance_though_its_plugin_is_replaced_meanwhile() {
+    let probe = Probe::new("probe");
+    let stage = stage(&[&probe], "", Duration::from_secs(20)).await;
+    let asked = question(false);
+    let turn = stage.ask(&asked);
+    let during = async {
+        stage.called(&lead(), 1).await;
+        let reply = reload(&stage, &json!({ "plugins": ["probe"] })).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        let next = stage.ask(&question(false)).await;
+        stage.clock.advance(Duration::from_secs(20));
+        next
+    };
+    let (first, second) = tokio::join!(turn, during);
+    assert_eq!((first.status, second.status), (200, 200));
+    let turns = probe.turns();
+    assert!(turns.len() >= 2, "{turns:?}");
+    let seen: Vec<Vec<u32>> = turns.iter().map(|turn| probe.seen_by(turn)).collect();
+    assert!(seen.contains(&vec![1]) && seen.contains(&vec![2]), "{seen:?}");
+    assert!(seen.iter().all(|instances| instances.len() == 1), "{seen:?}");
+}
+
+#[tokio::test]
+async fn a_plugin_that_cannot_register_anew_goes_on_as_it_was() {
+    let probe = Probe::new("probe");
+    let stage = stage(&[&probe], "", Duration::ZERO).await;
+    probe.fails.store(1, Ordering::SeqCst);
+    let reply = reload(&stage, &json!({ "plugins": ["probe"] })).await;
+    assert_eq!(reply.status, 409, "{}", reply.text());
+    let error = &reply.json()["error"];
+    assert_eq!(
+        (&error["outcome"], &error["committed"]),
+        (&json!("rolled_back"), &json!(false))
+    );
+    assert_eq!(error["generation"], 1);
+    assert_eq!(stage.ask(&question(false)).await.status, 200);
+    let report = stage.admin("/admin/v1/plugins").await.json();
+    assert_eq!(report["plugins"][0]["status"], "loaded");
+}
+
+#[tokio::test]
+async fn a_name_that_no_plugin_has_is_refused_by_name() {
+    let probe = Probe::new("probe");
+    let stage = stage(&[&probe], "", Duration::ZERO).await;
+    for (ask, told) in [
+        (json!({ "plugins": ["nobody"] }), "nobody"),
+        (json!({ "plugins": [] }), "Name the plugins"),
+    ] {
+        let reply = reload(&stage, &ask).await;
+        assert_eq!(reply.status, 400, "{}", reply.text());
+        assert!(reply.text().contains(told), "{}", reply.text());
+    }
+    assert_eq!(probe.instances.load(Ordering::SeqCst), 1);
+}
+
+#[tokio::test]
+async fn an_exclusive_one_waits_for_those_inside_and_holds_those_who_come_case_t2_t13() {
+    let (probe, stage, _folder) = exclusive(Duration::from_secs(20)).await;
+    let asked = question(false);
+    let turn = stage.ask(&asked);
+    let during = async {
+        stage.called(&lead(), 1).await;
+        let ask = json!({ "plugins": ["probe"] });
+        let replaced = reload(&stage, &ask);
+        let held = async {
+            until_held(&stage).await;
+            let ready = stage.admin("/readyz").await;
+            let failing = json!(["plugin-reload"]);
+            assert_eq!((ready.status, &ready.json()["failing"]), (503, &failing));
+            let asked = question(false);
+            let held = stage.ask(&asked);
+            let ends = async {
+                stage.clock.advance(Duration::from_secs(20));
+            };
+            tokio::join!(held, ends).0
+        };
+        tokio::join!(replaced, held)
+    };
+    let (first, (replaced, held)) = tokio::join!(turn, during);
+    assert_eq!((first.status, held.status), (200, 200));
+    assert_eq!(
+        (replaced.status, &replaced.json()["outcome"]),
+        (200, &json!("applied")),
+        "{}",
+        replaced.text()
+    );
+    let seen: Vec<Vec<u32>> = probe.turns().iter().map(|turn| probe.seen_by(turn)).collect();
+    assert!(seen.contains(&vec![1]) && seen.contains(&vec![2]), "{seen:?}");
+    assert_eq!(stage.admin("/readyz").await.status, 200);
+}
+
+#[tokio::test]
+async fn one_that_is_not_let_go_in_time_serves_on_and_its_holder_is_named_case_t3() {
+    let (probe, stage, _folder) = exclusive(Duration::from_secs(100)).await;
+    let asked = question(false);
+    let turn = stage.ask_as(&asked, |request| request.header("x-session-id", "holder"));
+    let during = async {
+        stage.called(&lead(), 1).await;
+        let ask = json!({ "plugins": ["probe"] });
+        let replaced = reload(&stage, &ask);
+        let late = async {
+            until_held(&stage).await;
+            stage.clock.advance(Duration::from_secs(61));
+        };
+        let (replaced, ()) = tokio::join!(replaced, late);
+        assert_eq!(stage.admin("/readyz").await.status, 200);
+        stage.clock.advance(Duration::from_secs(40));
+        replaced
+    };
+    let (first, replaced) = tokio::join!(turn, during);
+    assert_eq!((first.status, replaced.status), (200, 504), "{}", replaced.text());
+    let error = &replaced.json()["error"];
+    assert_eq!(
+        (&error["outcome"], &error["phase"]),
+        (&json!("drain_timeout"), &json!("drain"))
+    );
+    assert_eq!((&error["committed"], &error["generation"]), (&json!(false), &json!(1)));
+    assert_eq!(
+        (&error["holders"][0]["kind"], &error["holders"][0]["session"]),
+        (&json!("turn"), &json!("holder"))
+    );
+    assert_eq!(probe.instances.load(Ordering::SeqCst), 1, "nothing was registered");
+    let again = reload(&stage, &json!({ "plugins": ["probe"] })).await;
+    assert_eq!(again.status, 200, "{}", again.text());
+}
+
+/// Waits until a reload holds turns.
+async fn until_held(stage: &Stage) {
+    while stage.admin("/readyz").await.status == 200 {}
+}
