@@ -11,6 +11,7 @@ use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 use understudy::config::ServerConfig;
 use understudy_actors::hooks::{HookTable, Hooks, LoadedPlugin};
+use understudy_actors::tools::Tools;
 use understudy_actors::provider::ledger::{CandidateState, Ledgers};
 use understudy_actors::provider::{ProviderActor, ProviderContext};
 use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
@@ -361,6 +362,7 @@ impl House {
                 supervision.tasks.clone(),
                 provider.telemetry.clone(),
             )),
+            tools: Arc::new(Tools::new(plugins, self.clock.clone()).0),
             shards_expected: 1,
             published: published.clone(),
             telemetry: provider.telemetry.clone(),
