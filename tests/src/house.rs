@@ -11,7 +11,6 @@ use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 use understudy::config::ServerConfig;
 use understudy_actors::hooks::{HookTable, Hooks, LoadedPlugin};
-use understudy_actors::tools::Tools;
 use understudy_actors::provider::ledger::{CandidateState, Ledgers};
 use understudy_actors::provider::{ProviderActor, ProviderContext};
 use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
@@ -19,6 +18,7 @@ use understudy_actors::session::{SessionContext, SessionShardActor, SessionShard
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
 use understudy_actors::telemetry::Telemetry;
+use understudy_actors::tools::Tools;
 use understudy_messages::answer::Progress;
 use understudy_messages::cancel::TurnCancel;
 use understudy_messages::client::{AnswerHead, ClientChannel, ClientFrame, ClientGone};

@@ -133,7 +133,13 @@ mod tests {
 
     fn shown(call: &Call) -> (u32, u32, &str, &str, Value) {
         let params = call.params.as_ref().map(|params| Value::Object((**params).clone()));
-        (call.choice, call.index, &call.id, &call.name, params.unwrap_or_default())
+        (
+            call.choice,
+            call.index,
+            &call.id,
+            &call.name,
+            params.unwrap_or_default(),
+        )
     }
 
     #[test]
@@ -175,7 +181,13 @@ mod tests {
     #[test]
     fn a_call_without_an_id_gets_the_one_that_its_model_is_told_or_one_of_its_own() {
         let pieces = [piece(0, 0, Some(("", "read")), "{}"), piece(0, 1, None, "{}")];
-        let said = [Part::Text("so".to_owned()), Part::ToolCall(ToolCall { id: "x".to_owned(), ..ToolCall::default() })];
+        let said = [
+            Part::Text("so".to_owned()),
+            Part::ToolCall(ToolCall {
+                id: "x".to_owned(),
+                ..ToolCall::default()
+            }),
+        ];
         let ids: Vec<String> = calls(&pieces, &said).into_iter().map(|call| call.id).collect();
         assert_eq!(ids, ["x", "call_1"]);
     }

@@ -126,7 +126,9 @@ pub fn add_usage(pieces: &mut [Piece], before: Usage) {
 /// The new index of each call that stays.
 fn places(judged: &[(Call, Ruling)]) -> BTreeMap<(u32, u32), (u32, &Ruling)> {
     let staying = judged.iter().filter(|(_, ruling)| ruling.block().is_none());
-    let mut staying: Vec<_> = staying.map(|(call, ruling)| ((call.choice, call.index), ruling)).collect();
+    let mut staying: Vec<_> = staying
+        .map(|(call, ruling)| ((call.choice, call.index), ruling))
+        .collect();
     staying.sort_by_key(|(place, _)| *place);
     let mut counts = BTreeMap::<u32, u32>::new();
     let numbered = staying.into_iter().map(|((choice, index), ruling)| {
@@ -194,7 +196,11 @@ impl Rewriting<'_> {
         let lost_all = !blocked.is_empty() && self.places.keys().all(|(of, _)| *of != choice);
         if lost_all {
             let is_text = |piece: &Piece| matches!(piece, Piece::Text { choice: of, .. } if *of == choice);
-            let below = if after_text || self.out.iter().any(is_text) { "\n\n" } else { "" };
+            let below = if after_text || self.out.iter().any(is_text) {
+                "\n\n"
+            } else {
+                ""
+            };
             let text = format!("{below}{}", blocked.join("\n"));
             self.out.push(Piece::Text { choice, text });
         }

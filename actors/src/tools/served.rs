@@ -109,7 +109,9 @@ impl TurnTools for Tools {
 
 impl fmt::Debug for Tools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Tools").field("specs", &self.specs).finish_non_exhaustive()
+        f.debug_struct("Tools")
+            .field("specs", &self.specs)
+            .finish_non_exhaustive()
     }
 }
 
@@ -183,7 +185,11 @@ mod tests {
     #[actix::test]
     async fn a_tool_answers_within_its_time_or_not_at_all() {
         let clock = Clock::movable();
-        let plugins = [plugin("a", &["answers", "hangs", "dies"], Some(Port.start().recipient()))];
+        let plugins = [plugin(
+            "a",
+            &["answers", "hangs", "dies"],
+            Some(Port.start().recipient()),
+        )];
         let (tools, _) = Tools::new(&plugins, clock.clone());
         let specs = tools.all();
         let params: Map<String, Value> = [("a".to_owned(), Value::from(1))].into_iter().collect();

@@ -53,7 +53,10 @@ fn a_blocked_call_goes_and_the_next_one_takes_its_number() {
     ];
     let judged = judged(&pieces, &[blocked("no"), Ruling::Stays]);
     let ruled = ruled(pieces, &judged, Some(false));
-    let Piece::ToolCall { index, id, arguments, .. } = &ruled[0] else {
+    let Piece::ToolCall {
+        index, id, arguments, ..
+    } = &ruled[0]
+    else {
         panic!("{ruled:?}");
     };
     assert_eq!((*index, id.as_deref(), &**arguments), (0, Some("id-0-1"), "{\"a\":"));
