@@ -4,7 +4,7 @@
 
 mod prompt;
 mod shard;
-mod told;
+pub(crate) mod told;
 pub mod transcripts;
 mod turn;
 

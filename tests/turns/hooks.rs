@@ -2,9 +2,11 @@
 
 mod canon;
 mod chain;
+mod gate;
 mod observed;
 mod prompts;
 mod refused;
+mod rounds;
 
 use std::sync::{Arc, Mutex};
 
@@ -124,6 +126,7 @@ impl Plugin {
             },
             registration: Arc::new(self.registration),
             port: None,
+            tools: None,
         }
     }
 }
