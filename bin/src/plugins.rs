@@ -3,6 +3,7 @@
 mod candidates;
 mod load;
 mod names;
+mod policies;
 mod report;
 mod required;
 mod tools;

@@ -21,6 +21,7 @@ mod modules;
 mod shared;
 mod state;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,6 +43,7 @@ use self::engine::{Order, Source, Work};
 use self::files::Files;
 use self::shared::{Shared, Waiter};
 use self::state::State;
+use crate::declared::{Called, by_number};
 use crate::hosts::{Constructor, Load};
 use crate::{Instance, Registration};
 
@@ -114,6 +116,8 @@ pub fn constructor() -> Constructor {
 /// One instance of a plugin in JavaScript. Dropping it closes it, and nobody waits for its thread.
 pub struct JsInstance {
     registration: Registration,
+    /// What each number calls.
+    called: BTreeMap<u32, Called>,
     shared: Arc<Shared>,
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
     orders: mpsc::Sender<Order>,
@@ -144,6 +148,7 @@ impl JsInstance {
         let thread = start(name, shared.clone(), make, source, ordered)?;
         let mut instance = Self {
             registration: Registration::default(),
+            called: BTreeMap::new(),
             shared,
             thread: Arc::new(Mutex::new(Some(thread))),
             orders,
@@ -157,6 +162,7 @@ impl JsInstance {
         };
         match outcome {
             Ok(registration) => {
+                instance.called = by_number(&registration);
                 instance.registration = registration;
                 Ok(instance)
             }
@@ -240,9 +246,12 @@ impl Instance for JsInstance {
     }
 
     fn call_hook(&self, call: CallHook) -> BoxFuture<'static, Result<HookResult, CallError>> {
-        let (hook, cancel) = (call.event.hook(), call.cancel.clone());
+        let Some(called) = self.called.get(&call.handler).cloned() else {
+            return futures::future::ready(Err(CallError::Gone)).boxed();
+        };
+        let cancel = call.cancel.clone();
         let answer = self.order(Work::Hook(call), cancel);
-        async move { HookResult::answered(hook, answer.await?).map_err(|_| CallError::Invalid) }.boxed()
+        async move { called.answered(answer.await?) }.boxed()
     }
 
     fn call_tool(&self, call: CallTool) -> BoxFuture<'static, Result<Value, CallError>> {

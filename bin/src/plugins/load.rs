@@ -18,7 +18,7 @@ use understudy_plugins::{Instance, Registration};
 use super::candidates::Candidate;
 use super::required::GATES;
 use super::tools::Tools;
-use super::{Diagnostic, Failure, Level, Phase, Plugin, Plugins, Status, Working};
+use super::{Diagnostic, Failure, Level, Phase, Plugin, Plugins, Status, Working, policies};
 
 /// How long one plugin may take to register.
 const REGISTER: Duration = Duration::from_secs(30);
@@ -148,22 +148,7 @@ impl Loading<'_> {
     }
 
     fn put_to_work(&mut self, candidate: &Candidate, access: &Access, instance: Arc<dyn Instance>) -> Working {
-        let mut registration = instance.registration().clone();
-        for warning in std::mem::take(&mut registration.warnings) {
-            self.note(Level::Warn, Phase::Register, Some(&candidate.id), warning);
-        }
-        for refusal in self
-            .tools
-            .admit(&candidate.id, candidate.manifest.as_deref(), &mut registration)
-        {
-            self.note(Level::Warn, Phase::Register, Some(&candidate.id), refusal);
-        }
-        let guards = registration.hooks.iter().any(|hook| hook.hook == Hook::BeforeToolCall);
-        if guards && !access.conversation {
-            let message = "guards tools without seeing the conversation: it gets the narrow event, unless \
-                           hooks.allowConversationAccess is true";
-            self.note(Level::Warn, Phase::Register, Some(&candidate.id), message);
-        }
+        let registration = self.admit(candidate, access, instance.registration());
         let served = Served::new(candidate.id.clone(), instance);
         let arbiter = takes_messages(&registration).then(|| Arbiter::with_tokio_rt(crate::shared_runtime));
         let actor = arbiter.as_ref().map(|arbiter| {
@@ -180,6 +165,27 @@ impl Loading<'_> {
             },
             arbiter,
         }
+    }
+
+    /// What of a registration is the plugin's to register; the rest is said.
+    fn admit(&mut self, candidate: &Candidate, access: &Access, registered: &Registration) -> Registration {
+        let (mut registration, manifest) = (registered.clone(), candidate.manifest.as_deref());
+        let mut warnings = std::mem::take(&mut registration.warnings);
+        warnings.extend(self.tools.admit(&candidate.id, manifest, &mut registration));
+        let refused = policies::admit(manifest, &mut registration);
+        for refusal in refused {
+            self.note(Level::Error, Phase::Register, Some(&candidate.id), refusal);
+        }
+        warnings.extend(policies::absent(manifest, &registration));
+        if judges_tools(&registration) && !access.conversation {
+            let message = "guards tools without seeing the conversation: it gets the narrow event, unless \
+                           hooks.allowConversationAccess is true";
+            warnings.push(message.to_owned());
+        }
+        for warning in warnings {
+            self.note(Level::Warn, Phase::Register, Some(&candidate.id), warning);
+        }
+        registration
     }
 
     fn finish(mut self) -> Plugins {
@@ -220,8 +226,15 @@ impl Loading<'_> {
     }
 }
 
-/// Whether a plugin has handlers or tools that are called by message.
+fn judges_tools(registration: &Registration) -> bool {
+    let guards = registration.hooks.iter().any(|hook| hook.hook == Hook::BeforeToolCall);
+    guards || !registration.policies.is_empty()
+}
+
+/// Whether a plugin has handlers, policies or tools that are called by message.
 fn takes_messages(registration: &Registration) -> bool {
+    let hooks = registration.hooks.iter().map(|hook| &hook.handler);
+    let policies = registration.policies.iter().map(|policy| &policy.handler);
     let by_message = |handler: &Handler| matches!(handler, Handler::Instance(_));
-    !registration.tools.is_empty() || registration.hooks.iter().any(|hook| by_message(&hook.handler))
+    !registration.tools.is_empty() || hooks.chain(policies).any(by_message)
 }

@@ -158,7 +158,8 @@ impl Engine {
                 let fields = fields(&call);
                 let facts = serde_json::Value::Object(call.event.facts()).to_string();
                 let context = call.context.to_json().to_string();
-                let given = (number, call.handler, facts, fields, context);
+                let hook = call.event.hook().as_label();
+                let given = (number, call.handler, hook, facts, fields, context);
                 self.step(owner, "", &self.prelude.call, given)
             }
             Work::Tool(call) => {

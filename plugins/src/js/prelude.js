@@ -254,9 +254,16 @@
   function on(name, handler, options) {
     if (!loading) return warn(`${words(name)}: is registered too late, after the plugin was loaded`);
     if (typeof handler !== "function") return warn(`${words(name)}: the handler is not a function`);
-    const { matcher, priority, timeoutMs } = options ?? {};
-    if (host.on(String(name).toWellFormed(), handlers.length, stringify({ matcher, priority, timeoutMs }))) {
-      handlers.push(handler);
+    const { matcher, priority, requiresToolAuthority, timeoutMs } = options ?? {};
+    const facts = stringify({ matcher, priority, requiresToolAuthority, timeoutMs });
+    if (host.on(String(name).toWellFormed(), handlers.length, facts)) handlers.push(handler);
+  }
+  function registerTrustedToolPolicy(policy) {
+    const { evaluate, id: name } = Object(policy);
+    if (!loading) return warn(`policy ${words(name)}: is registered too late, after the plugin was loaded`);
+    if (typeof evaluate !== "function") return warn(`policy ${words(name)} is refused: it has no evaluate`);
+    if (host.policy(String(name).toWellFormed(), handlers.length)) {
+      handlers.push((event, ctx) => apply(evaluate, policy, [event, ctx]));
     }
   }
   function registerTool(tool) {
@@ -289,6 +296,7 @@
       for (const name of Array.isArray(names) ? names : [names]) on(name, handler, options);
     },
     registerTool,
+    registerTrustedToolPolicy,
   };
   const api = new Proxy(known, {
     get(target, name) {
@@ -365,6 +373,23 @@
     });
   }
 
+  // what is good for one call, and dead when nobody waits for it any longer
+  function held(number, ctx, hook) {
+    if (hook !== "before_prompt_build") return;
+    const assertActive = () => {
+      if (!live.has(number) || !host.waitedFor(number)) throw new Error("the handler's call is over");
+    };
+    ctx.hookInvocation = Object.freeze({ assertActive });
+    if (ctx.toolAuthority === undefined) return;
+    const { fingerprint, tools } = ctx.toolAuthority;
+    const names = new Set(tools);
+    const allows = (name) => {
+      assertActive();
+      return names.has(name);
+    };
+    ctx.toolAuthority = Object.freeze({ fingerprint, allows, assertActive });
+  }
+
   async function run(number, work) {
     let kind = "answer";
     let text;
@@ -381,13 +406,14 @@
     host.settle(number, kind, text ?? "");
   }
 
-  function call(number, handler, facts, fields, context) {
+  function call(number, handler, hook, facts, fields, context) {
     const event = parse(facts);
     for (const field of fields) lazy(event, number, field);
     const ctx = parse(context);
     const { abort, signal } = abortable();
     ctx.abortSignal = signal;
     live.set(number, abort);
+    held(number, ctx, hook);
     run(number, () => handlers[handler](event, ctx));
   }
 
