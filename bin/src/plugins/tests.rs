@@ -337,6 +337,117 @@ async fn a_guard_from_outside_is_required_and_may_not_see_the_conversation_unles
     assert!(missing(&on).is_empty());
 }
 
+fn denies(reason: &'static str) -> understudy_plugins::registration::QuickHandler {
+    Arc::new(move |_, _| {
+        HookResult::of_policy(Some(json!({ "allow": false, "reason": reason }))).map_err(|_| String::new())
+    })
+}
+
+/// Two plugins with policies; the one from outside comes first in the list.
+fn judging() -> Hosts {
+    hosts(vec![
+        Test {
+            id: "outside",
+            register: |api, _| {
+                let denies = denies("outside");
+                let handler = move |event: Arc<HookEvent>, context: Arc<HookContext>, _| {
+                    futures::future::ready(denies(&event, &context)).boxed()
+                };
+                api.policy("declared", Arc::new(handler));
+                api.policy_quick("undeclared", self::denies("undeclared"));
+                Ok(())
+            },
+        },
+        Test {
+            id: "inside",
+            register: |api, _| {
+                api.policy_quick("own", denies("inside"));
+                Ok(())
+            },
+        },
+    ])
+}
+
+#[actix::test]
+async fn policies_of_built_in_plugins_judge_first_and_an_outsider_declares_its_own() {
+    let contracts = "contracts: { trustedToolPolicies: ['declared', 'absent'] }";
+    let folder = Folder::with(&format!(
+        "{{ id: 'outside', host: 'native', configSchema: {{}}, {contracts} }}"
+    ));
+    let entries = |inside: bool| {
+        let path = folder.0.display();
+        format!("load_paths: ['{path}'], entries: {{ outside: {{ enabled: true }}, inside: {{ enabled: {inside} }} }}")
+    };
+    let reason = async |plugins: &Plugins| match judged(plugins.hooks()).await {
+        ToolFate::Blocked { reason, veto: true, .. } => reason,
+        other => panic!("{other:?}"),
+    };
+    let both = loaded(&entries(true), &judging()).await;
+    assert_eq!(reason(&both).await, "inside");
+    let alone = loaded(&entries(false), &judging()).await;
+    assert_eq!(reason(&alone).await, "outside");
+    let report = json!(alone.report());
+    let mut plugins = report["plugins"].as_array().expect("a list").iter();
+    let one = plugins.find(|one| one["id"] == "outside").expect("it is there");
+    assert_eq!(
+        (&one["policies"], &one["required"]),
+        (&json!(["declared"]), &json!(true))
+    );
+    assert_eq!(
+        (&one["handlers_listed"], &one["shape"]),
+        (&json!(1), &json!("hook-only"))
+    );
+    let all = messages(&alone).join("\n");
+    for part in ["policy undeclared is refused", "the policy absent", "narrow event"] {
+        assert!(all.contains(part), "{part} is not in\n{all}");
+    }
+    alone.stop(&Clock::movable()).await;
+    assert_eq!(missing(&alone), ["outside"]);
+    assert!(matches!(
+        judged(alone.hooks()).await,
+        ToolFate::Blocked { veto: false, .. }
+    ));
+}
+
+#[actix::test]
+async fn whoever_never_registered_guards_if_its_manifest_promises_a_policy_or_a_guards_hook_and_else_that_is_said() {
+    let promise = async |manifest: &str| {
+        let folder = Folder::with(&format!(
+            "{{ id: 'remote', url: 'http://127.0.0.1:9', configSchema: {{}}, {manifest} }}"
+        ));
+        let path = folder.0.display();
+        loaded(
+            &format!("load_paths: ['{path}'], entries: {{ remote: {{ enabled: true }} }}"),
+            &hosts(vec![]),
+        )
+        .await
+    };
+    for guards in [
+        "contracts: { trustedToolPolicies: ['p'] }",
+        "contracts: { hooks: ['before_agent_run'] }",
+        "hooks: [{ hook: 'before_tool_call' }]",
+        "policies: [{ id: 'p' }]",
+    ] {
+        let plugins = promise(guards).await;
+        assert_eq!(missing(&plugins), ["remote"], "{guards}");
+        assert!(matches!(
+            judged(plugins.hooks()).await,
+            ToolFate::Blocked { veto: false, .. }
+        ));
+    }
+    let plugins = promise("hooks: ['agent_end'], contracts: { tools: ['t'] }").await;
+    assert!(missing(&plugins).is_empty());
+    let unknown = plugins
+        .diagnostics
+        .iter()
+        .find(|it| it.message.contains("whether it is a guard is not known"));
+    assert_eq!(
+        unknown.map(|it| it.level),
+        Some(Level::Warn),
+        "the log and doctor say so"
+    );
+}
+
 #[actix::test]
 async fn settings_that_the_schema_refuses_keep_a_plugin_from_loading() {
     let schema = "{ type: 'object', properties: { n: { type: 'integer' } } }";
