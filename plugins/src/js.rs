@@ -13,8 +13,10 @@
 //! | `host` | what the engine may call of ours |
 //! | `modules`, `prelude.js` | what the plugin finds in place |
 //! | `files` | which files it may read |
+//! | `fetch` | what it may ask of others |
 
 mod engine;
+mod fetch;
 mod files;
 mod host;
 mod modules;
@@ -40,6 +42,7 @@ use understudy_messages::ids::Name;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
 
 use self::engine::{Order, Source, Work};
+use self::fetch::Fetching;
 use self::files::Files;
 use self::shared::{Shared, Waiter};
 use self::state::State;
@@ -77,6 +80,8 @@ pub struct JsOptions {
     pub memory_limit: usize,
     /// How long loading may take, registration included.
     pub load_budget: Duration,
+    /// Origins that it may fetch from, as `scheme://host` or `scheme://host:port`; `*` is any. Empty: `fetch` is off.
+    pub fetch: Vec<String>,
 }
 
 impl JsOptions {
@@ -91,6 +96,7 @@ impl JsOptions {
             clock: Clock::real(),
             memory_limit: 64 * 1024 * 1024,
             load_budget: Duration::from_secs(10),
+            fetch: Vec::new(),
         }
     }
 }
@@ -101,11 +107,15 @@ pub fn constructor() -> Constructor {
         async move {
             let entry = load.manifest.as_ref().and_then(|manifest| manifest.entry.clone());
             let entry = entry.ok_or("has no entry")?.to_string_lossy().into_owned();
+            let usual = JsOptions::new(load.id, load.folder, entry);
             let options = JsOptions {
                 settings: load.settings,
                 roots: load.workspaces,
                 clock: load.clock,
-                ..JsOptions::new(load.id, load.folder, entry)
+                memory_limit: load.limits.memory.unwrap_or(usual.memory_limit),
+                load_budget: load.limits.load.unwrap_or(usual.load_budget),
+                fetch: load.grants.fetch,
+                ..usual
             };
             Ok(Arc::new(JsInstance::load(options).await?) as Arc<dyn Instance>)
         }
@@ -144,7 +154,8 @@ impl JsInstance {
         let files = Files::new(folder, options.roots);
         let name = format!("js-{}", options.id).replace('\0', "");
         let (id, clock, of) = (options.id, options.clock, shared.clone());
-        let make = move || State::new(id, clock, files, of, loaded);
+        let fetching = Fetching::new(options.fetch, clock.clone());
+        let make = move || State::new(id, clock, files, fetching, of, loaded);
         let thread = start(name, shared.clone(), make, source, ordered)?;
         let mut instance = Self {
             registration: Registration::default(),
@@ -227,7 +238,7 @@ fn start(
     let log = tracing::dispatcher::get_default(Clone::clone);
     let body = move || {
         let _ended = shared.ended.clone().drop_guard();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let state = Rc::new(make());
         match runtime {
             Ok(runtime) => tracing::dispatcher::with_default(&log, || {

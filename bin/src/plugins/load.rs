@@ -114,11 +114,8 @@ impl Loading<'_> {
             let why = candidate.refused.clone().unwrap_or_default();
             return Err(failed(Phase::Discovery, format!("is present but blocked: {why}")));
         };
-        let own = self
-            .config()
-            .entry(&candidate.id)
-            .and_then(|entry| entry.config.clone());
-        let settings = own.map_or_else(|| serde_json::json!({}), |own| own.value);
+        let entry = self.config().entry(&candidate.id).cloned().unwrap_or_default();
+        let settings = entry.config.map_or_else(|| serde_json::json!({}), |own| own.value);
         if let Some(manifest) = &candidate.manifest {
             let checked = manifest.check(&settings);
             checked.map_err(|error| failed(Phase::Config, format!("its settings are refused: {error}")))?;
@@ -135,6 +132,8 @@ impl Loading<'_> {
                 .iter()
                 .filter_map(|agent| agent.workspace.clone())
                 .collect(),
+            grants: entry.grants,
+            limits: entry.limits,
             clock: clock.clone(),
         };
         let loading = clock

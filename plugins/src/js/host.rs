@@ -27,6 +27,7 @@ pub(super) fn host<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> Result<Object<'js>
     calling(ctx, &host, state)?;
     timing(ctx, &host, state)?;
     reading(ctx, &host, state)?;
+    fetching(ctx, &host, state)?;
     Ok(host)
 }
 
@@ -240,6 +241,15 @@ fn reading<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result
     let encode = |ctx: Ctx<'js>, text: String| TypedArray::<u8>::new_copy(ctx, text);
     host.set("encode", Function::new(ctx.clone(), encode)?)?;
     host.set("decode", Function::new(ctx.clone(), decode)?)
+}
+
+fn fetching<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result<()> {
+    let of = state.clone();
+    let fetch = move |ctx: Ctx<'js>, number: f64, written: String| {
+        let begun = of.fetching.begin(number as u64, &written, of.at_work());
+        begun.map_err(|why| Exception::throw_type(&ctx, &why))
+    };
+    host.set("fetch", Function::new(ctx.clone(), fetch)?)
 }
 
 /// Bytes come as a text whose letters are the bytes: an engine's own memory cannot be looked into safely.

@@ -239,9 +239,72 @@
     versions: {},
   };
   hide(globalThis, "process", process);
-  hide(globalThis, "fetch", async () => {
-    throw new Error("fetch is not granted to this plugin");
+
+  // ---- what was granted of the world outside
+
+  const fetches = new Map();
+  let lastFetch = 0;
+  class Headers {
+    #entries = [];
+    constructor(given) {
+      const pairs = given instanceof Headers || Array.isArray(given) ? given : Object.entries(given ?? {});
+      for (const [name, value] of pairs) this.append(name, value);
+    }
+    append(name, value) {
+      this.#entries.push([String(name).toLowerCase().toWellFormed(), String(value).toWellFormed()]);
+    }
+    get(name) {
+      const own = this.#entries.filter(([known]) => known === String(name).toLowerCase());
+      return own.length === 0 ? null : own.map(([, value]) => value).join(", ");
+    }
+    has(name) {
+      return this.get(name) !== null;
+    }
+    forEach(callback) {
+      for (const [name, value] of this) callback(value, name, this);
+    }
+    entries() {
+      return this[Symbol.iterator]();
+    }
+    *[Symbol.iterator]() {
+      yield* this.#entries.map(([name, value]) => [name, value]);
+    }
+  }
+  class Response {
+    #body;
+    constructor(status, headers, body, url) {
+      this.headers = headers;
+      this.ok = status >= 200 && status < 300;
+      this.status = status;
+      this.url = url;
+      this.#body = body;
+    }
+    async text() {
+      return this.#body;
+    }
+    async json() {
+      return parse(this.#body);
+    }
+  }
+  hide(globalThis, "Headers", Headers);
+  hide(globalThis, "fetch", async (resource, options) => {
+    const { body, headers, method } = options ?? {};
+    if (body !== undefined && body !== null && typeof body !== "string") throw new TypeError("a body is a text");
+    const url = String(resource).toWellFormed();
+    const written = { url, headers: [...new Headers(headers)] };
+    if (method !== undefined) written.method = String(method).toWellFormed();
+    if (typeof body === "string") written.body = body.toWellFormed();
+    lastFetch += 1;
+    const number = lastFetch;
+    host.fetch(number, stringify(written));
+    return new Promise((resolve, reject) => fetches.set(number, { resolve, reject, url }));
   });
+  function fetched(number, failure, status, headers, body) {
+    const waiting = fetches.get(number);
+    fetches.delete(number);
+    if (failure !== "") return waiting.reject(new TypeError(`fetch failed: ${failure}`));
+    waiting.resolve(new Response(status, new Headers(parse(headers)), body, waiting.url));
+  }
   hide(globalThis, Symbol.for("understudy.modules"), { fs, process });
 
   // ---- registration
@@ -435,5 +498,5 @@
     if (abort !== undefined) abort();
   }
 
-  return { begin, call, callTool, cancel, ring };
+  return { begin, call, callTool, cancel, fetched, ring };
 });
