@@ -6,6 +6,7 @@ mod names;
 mod policies;
 mod report;
 mod required;
+mod start;
 mod tools;
 
 use std::path::PathBuf;

@@ -137,14 +137,10 @@ impl Called {
 
 /// What each number calls.
 pub(crate) fn by_number(registration: &Registration) -> BTreeMap<u32, Called> {
-    let number = |handler: &Handler| match handler {
-        Handler::Instance(number) => Some(*number),
-        Handler::Quick(_) => None,
-    };
     let hooks = registration.hooks.iter();
-    let hooks = hooks.filter_map(|row| Some((number(&row.handler)?, Called::Hook(row.hook))));
+    let hooks = hooks.filter_map(|row| Some((row.handler.number()?, Called::Hook(row.hook))));
     let policies = registration.policies.iter();
-    let policies = policies.filter_map(|row| Some((number(&row.handler)?, Called::Policy(row.id.as_str().into()))));
+    let policies = policies.filter_map(|row| Some((row.handler.number()?, Called::Policy(row.id.as_str().into()))));
     hooks.chain(policies).collect()
 }
 

@@ -136,6 +136,53 @@ impl Registration {
     }
 }
 
+impl Registration {
+    /// Whether another registration is the same to everybody who calls: handlers of this process's own code never are.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let hooks = |it: &Self| -> Option<Vec<_>> { it.hooks.iter().map(HookRegistration::facts).collect() };
+        let policies = |it: &Self| -> Option<Vec<_>> {
+            let facts = it
+                .policies
+                .iter()
+                .map(|policy| Some((policy.id.clone(), policy.handler.number()?)));
+            facts.collect()
+        };
+        let called = |it: &Self| hooks(it).zip(policies(it));
+        self.tools == other.tools && called(self).is_some_and(|own| called(other).as_ref() == Some(&own))
+    }
+
+    /// Whether all of it is called by message.
+    pub fn is_by_message(&self) -> bool {
+        let hooks = self.hooks.iter().map(|hook| &hook.handler);
+        let policies = self.policies.iter().map(|policy| &policy.handler);
+        hooks.chain(policies).all(|handler| handler.number().is_some())
+    }
+}
+
+impl Handler {
+    /// The number that an instance is called by.
+    pub const fn number(&self) -> Option<u32> {
+        match self {
+            Self::Quick(_) => None,
+            Self::Instance(number) => Some(*number),
+        }
+    }
+}
+
+impl HookRegistration {
+    fn facts(&self) -> Option<(Hook, i32, Option<Duration>, Option<Vec<String>>, bool, u32)> {
+        let number = self.handler.number()?;
+        Some((
+            self.hook,
+            self.priority,
+            self.deadline,
+            self.tools.clone(),
+            self.authority,
+            number,
+        ))
+    }
+}
+
 /// How a handler is to be called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HookOptions {
@@ -193,6 +240,32 @@ mod tests {
         let mut registration = Registration::default();
         registration.on("before_tool_call", with(&["exec"]), handler());
         assert_eq!(registration.hooks.len(), 1);
+    }
+
+    #[test]
+    fn a_registration_is_the_same_in_all_that_callers_see() {
+        let registration = |edit: fn(&mut Registration)| {
+            let mut registration = Registration::default();
+            registration.on("before_tool_call", with(&["exec"]), Handler::Instance(0));
+            registration.policy("p", Handler::Instance(1));
+            edit(&mut registration);
+            registration
+        };
+        let plain = registration(|it| it.warnings.push("said".to_owned()));
+        assert!(plain.is_same(&registration(|_| {})) && plain.is_by_message());
+        let others: [fn(&mut Registration); 6] = [
+            |it| it.hooks[0].priority = 1,
+            |it| it.hooks[0].authority = true,
+            |it| it.hooks[0].handler = Handler::Instance(1),
+            |it| it.policies[0].id = "q".to_owned(),
+            |it| it.tools.push(ToolRegistration::default()),
+            |it| it.hooks[0].handler = handler(),
+        ];
+        for edit in others {
+            assert!(!plain.is_same(&registration(edit)));
+        }
+        let quick = registration(|it| it.hooks[0].handler = handler());
+        assert!(!quick.is_same(&quick.clone()) && !quick.is_by_message());
     }
 
     #[test]

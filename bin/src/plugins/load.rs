@@ -1,27 +1,19 @@
 //! From the settings to instances at work: find, decide, check, register. A plugin that fails is passed over.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use actix::{Actor, Arbiter};
 use understudy_actors::hooks::{Access, HookTable, Hooks, LoadedPlugin};
-use understudy_actors::plugin::{PluginInstanceActor, Served};
 use understudy_actors::supervision::Supervision;
 use understudy_messages::hooks::Hook;
 use understudy_messages::ids::Name;
 use understudy_messages::settings::{PluginsSettings, Settings};
 use understudy_plugins::enablement::{self, Origin};
-use understudy_plugins::hosts::{Hosts, Load};
-use understudy_plugins::registration::Handler;
-use understudy_plugins::{Instance, Registration};
+use understudy_plugins::hosts::Hosts;
 
 use super::candidates::Candidate;
 use super::required::GATES;
 use super::tools::Tools;
-use super::{Diagnostic, Failure, Level, Phase, Plugin, Plugins, Status, Working, policies};
-
-/// How long one plugin may take to register.
-const REGISTER: Duration = Duration::from_secs(30);
+use super::{Diagnostic, Level, Phase, Plugin, Plugins, Status};
 
 /// Loads every plugin that the settings switch on.
 pub(crate) async fn load(settings: &Settings, hosts: &Hosts, supervision: &Supervision) -> Plugins {
@@ -47,8 +39,8 @@ pub(crate) async fn load(settings: &Settings, hosts: &Hosts, supervision: &Super
 pub(super) struct Loading<'a> {
     pub(super) settings: &'a Settings,
     pub(super) hosts: &'a Hosts,
-    supervision: &'a Supervision,
-    tools: Tools,
+    pub(super) supervision: &'a Supervision,
+    pub(super) tools: Tools,
     pub(super) plugins: Vec<Plugin>,
     pub(super) diagnostics: Vec<Diagnostic>,
 }
@@ -108,85 +100,6 @@ impl Loading<'_> {
         }
     }
 
-    async fn start(&mut self, candidate: &Candidate, access: &Access) -> Result<Working, Failure> {
-        let failed = |phase, error| Failure { phase, error };
-        let Some(host) = candidate.host else {
-            let why = candidate.refused.clone().unwrap_or_default();
-            return Err(failed(Phase::Discovery, format!("is present but blocked: {why}")));
-        };
-        let entry = self.config().entry(&candidate.id).cloned().unwrap_or_default();
-        let settings = entry.config.map_or_else(|| serde_json::json!({}), |own| own.value);
-        if let Some(manifest) = &candidate.manifest {
-            let checked = manifest.check(&settings);
-            checked.map_err(|error| failed(Phase::Config, format!("its settings are refused: {error}")))?;
-        }
-        let clock = &self.supervision.clock;
-        let load = Load {
-            id: candidate.id.clone(),
-            manifest: candidate.manifest.clone(),
-            folder: candidate.folder.clone().unwrap_or_default(),
-            settings,
-            workspaces: self
-                .settings
-                .agents
-                .iter()
-                .filter_map(|agent| agent.workspace.clone())
-                .collect(),
-            grants: entry.grants,
-            limits: entry.limits,
-            clock: clock.clone(),
-        };
-        let loading = clock
-            .timeout_at(clock.now() + REGISTER, self.hosts.load(host, load))
-            .await;
-        let instance = match loading {
-            Ok(loaded) => loaded.map_err(|error| failed(Phase::Register, format!("did not register: {error}")))?,
-            Err(_elapsed) => return Err(failed(Phase::Register, "did not register in time".to_owned())),
-        };
-        Ok(self.put_to_work(candidate, access, instance))
-    }
-
-    fn put_to_work(&mut self, candidate: &Candidate, access: &Access, instance: Arc<dyn Instance>) -> Working {
-        let registration = self.admit(candidate, access, instance.registration());
-        let served = Served::new(candidate.id.clone(), instance);
-        let arbiter = takes_messages(&registration).then(|| Arbiter::with_tokio_rt(crate::shared_runtime));
-        let actor = arbiter.as_ref().map(|arbiter| {
-            let served = served.clone();
-            PluginInstanceActor::start_in_arbiter(&arbiter.handle(), move |_| PluginInstanceActor::new(served))
-        });
-        Working {
-            served,
-            loaded: LoadedPlugin {
-                id: candidate.id.clone(),
-                access: access.clone(),
-                registration: Arc::new(registration),
-                port: actor.map(actix::Addr::recipient),
-            },
-            arbiter,
-        }
-    }
-
-    /// What of a registration is the plugin's to register; the rest is said.
-    fn admit(&mut self, candidate: &Candidate, access: &Access, registered: &Registration) -> Registration {
-        let (mut registration, manifest) = (registered.clone(), candidate.manifest.as_deref());
-        let mut warnings = std::mem::take(&mut registration.warnings);
-        warnings.extend(self.tools.admit(&candidate.id, manifest, &mut registration));
-        let refused = policies::admit(manifest, &mut registration);
-        for refusal in refused {
-            self.note(Level::Error, Phase::Register, Some(&candidate.id), refusal);
-        }
-        warnings.extend(policies::absent(manifest, &registration));
-        if judges_tools(&registration) && !access.conversation {
-            let message = "guards tools without seeing the conversation: it gets the narrow event, unless \
-                           hooks.allowConversationAccess is true";
-            warnings.push(message.to_owned());
-        }
-        for warning in warnings {
-            self.note(Level::Warn, Phase::Register, Some(&candidate.id), warning);
-        }
-        registration
-    }
-
     fn finish(mut self) -> Plugins {
         let working = || self.plugins.iter().filter_map(Plugin::working);
         let loaded: Vec<LoadedPlugin> = working().map(|working| working.loaded.clone()).collect();
@@ -223,17 +136,4 @@ impl Loading<'_> {
         plugins.announce(telemetry);
         plugins
     }
-}
-
-fn judges_tools(registration: &Registration) -> bool {
-    let guards = registration.hooks.iter().any(|hook| hook.hook == Hook::BeforeToolCall);
-    guards || !registration.policies.is_empty()
-}
-
-/// Whether a plugin has handlers, policies or tools that are called by message.
-fn takes_messages(registration: &Registration) -> bool {
-    let hooks = registration.hooks.iter().map(|hook| &hook.handler);
-    let policies = registration.policies.iter().map(|policy| &policy.handler);
-    let by_message = |handler: &Handler| matches!(handler, Handler::Instance(_));
-    !registration.tools.is_empty() || hooks.chain(policies).any(by_message)
 }

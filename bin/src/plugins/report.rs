@@ -52,6 +52,7 @@ struct One {
     handlers_listed: usize,
     hook_calls: u64,
     calls_in_flight: u64,
+    restarts: u64,
 }
 
 /// One handler that a plugin registered.
@@ -104,6 +105,7 @@ impl Plugins {
             handlers_listed: table.count(&plugin.id),
             hook_calls: table.calls(&plugin.id),
             calls_in_flight: working.map_or(0, |working| working.served.calls_in_flight()),
+            restarts: working.map_or(0, |working| working.served.restarts()),
         }
     }
 

@@ -1,5 +1,5 @@
 use std::fs;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use futures::FutureExt;
 use serde_json::{Value, json};
@@ -197,7 +197,7 @@ async fn a_required_plugin_that_is_nowhere_refuses_what_it_would_judge_until_it_
 }
 
 #[actix::test]
-async fn a_guard_that_panicked_is_failed_and_refuses_from_then_on() {
+async fn a_guard_with_code_on_the_turns_own_thread_that_panicked_refuses_from_then_on() {
     let hosts = hosts(vec![Test {
         id: "guard",
         register: |api, _| {
@@ -224,6 +224,38 @@ async fn a_guard_that_panicked_is_failed_and_refuses_from_then_on() {
         assert_eq!(missing(&plugins), ["guard"]);
     }
     assert_eq!(json!(plugins.report())["plugins"][0]["status"], "failed");
+}
+
+#[actix::test]
+async fn a_guard_that_panicked_refuses_until_it_has_another_instance() {
+    static PANICS: AtomicBool = AtomicBool::new(true);
+    let hosts = hosts(vec![Test {
+        id: "guard",
+        register: |api, _| {
+            let handler = |_, _, _| {
+                let panics = PANICS.swap(false, Ordering::Relaxed);
+                async move {
+                    assert!(!panics, "as asked");
+                    blocking()
+                }
+                .boxed()
+            };
+            api.on("before_tool_call", HookOptions::default(), Arc::new(handler));
+            Ok(())
+        },
+    }]);
+    let plugins = loaded("entries: { guard: { enabled: true, required: true } }", &hosts).await;
+    let fate = judged(plugins.hooks()).await;
+    assert!(matches!(fate, ToolFate::Blocked { veto: false, .. }), "{fate:?}");
+    let clock = Clock::real();
+    let end = clock.now() + Duration::from_secs(20);
+    while !missing(&plugins).is_empty() {
+        assert!(clock.now() < end, "it never came back");
+        tokio::task::yield_now().await;
+    }
+    let fate = judged(plugins.hooks()).await;
+    assert!(matches!(fate, ToolFate::Blocked { veto: true, .. }), "{fate:?}");
+    assert_eq!(json!(plugins.report())["plugins"][0]["restarts"], 1);
 }
 
 #[actix::test]
