@@ -139,16 +139,13 @@ impl Registration {
 impl Registration {
     /// Whether another registration is the same to everybody who calls: handlers of this process's own code never are.
     pub fn is_same(&self, other: &Self) -> bool {
-        let hooks = |it: &Self| -> Option<Vec<_>> { it.hooks.iter().map(HookRegistration::facts).collect() };
-        let policies = |it: &Self| -> Option<Vec<_>> {
-            let facts = it
-                .policies
-                .iter()
-                .map(|policy| Some((policy.id.clone(), policy.handler.number()?)));
-            facts.collect()
-        };
-        let called = |it: &Self| hooks(it).zip(policies(it));
-        self.tools == other.tools && called(self).is_some_and(|own| called(other).as_ref() == Some(&own))
+        let counts = |it: &Self| (it.hooks.len(), it.policies.len());
+        let mut hooks = self.hooks.iter().zip(&other.hooks);
+        let mut policies = self.policies.iter().zip(&other.policies);
+        counts(self) == counts(other)
+            && self.tools == other.tools
+            && hooks.all(|(own, other)| own.is_same(other))
+            && policies.all(|(own, other)| own.id == other.id && own.handler.is_same(&other.handler))
     }
 
     /// Whether all of it is called by message.
@@ -167,19 +164,16 @@ impl Handler {
             Self::Instance(number) => Some(*number),
         }
     }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.number().is_some() && self.number() == other.number()
+    }
 }
 
 impl HookRegistration {
-    fn facts(&self) -> Option<(Hook, i32, Option<Duration>, Option<Vec<String>>, bool, u32)> {
-        let number = self.handler.number()?;
-        Some((
-            self.hook,
-            self.priority,
-            self.deadline,
-            self.tools.clone(),
-            self.authority,
-            number,
-        ))
+    fn is_same(&self, other: &Self) -> bool {
+        let facts = |it: &Self| (it.hook, it.priority, it.deadline, it.authority);
+        facts(self) == facts(other) && self.tools == other.tools && self.handler.is_same(&other.handler)
     }
 }
 
