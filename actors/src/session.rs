@@ -2,6 +2,7 @@
 //!
 //! The actor exists while it has work; what it must remember in between lives as a compact record in its shard.
 
+mod fence;
 mod prompt;
 mod shard;
 pub(crate) mod told;
