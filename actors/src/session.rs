@@ -4,7 +4,7 @@
 
 mod prompt;
 mod shard;
-mod told;
+pub mod told;
 pub mod transcripts;
 mod turn;
 
