@@ -12,7 +12,8 @@ use understudy_providers::openai::chat::chunk;
 use understudy_providers::sse::SseDecoder;
 use understudy_providers::stream::Signal;
 
-use super::stage::{SCENES, Scene, TORN};
+use super::scenes::{SCENES, Scene};
+use super::script::TORN;
 
 /// The longest text that is kept of one answer.
 const LONGEST: usize = 64 << 10;
@@ -103,7 +104,8 @@ impl Driver {
         let request = self
             .client
             .post(&self.url)
-            .header("x-session-id", format!("demo-{session}"));
+            .header("x-session-id", format!("demo-{session}"))
+            .header("x-understudy-agent", scene.agent);
         let mut response = request.body(body.to_string()).send().await.context("no response")?;
         let served_by = response.headers().get("x-understudy-served-by");
         let mut reply = Reply {

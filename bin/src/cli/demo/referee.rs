@@ -1,6 +1,8 @@
 //! The referee: what clients got, what the event tap told, what Prometheus counted and what the simulator logged must be
 //! one and the same story.
 
+mod plugins;
+
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
@@ -10,9 +12,11 @@ use understudy_messages::ids::ModelRef;
 use understudy_messages::turn::TurnOutcome;
 use understudy_providers::sim::entries::Tally;
 
+pub(super) use self::plugins::PluginPart;
 use super::Told;
 use super::driver::{Got, Receipt};
-use super::stage::{SCENES, Stage, target};
+use super::scenes::SCENES;
+use super::stage::{Stage, target};
 use crate::scrape::Scrape;
 
 /// One number as two sources know it.
@@ -53,21 +57,25 @@ pub(super) struct Verdict {
     pub(super) lost: u64,
     pub(super) rescued: u64,
     pub(super) rows: Vec<Row>,
+    pub(super) plugins: PluginPart,
     pub(super) checks: Vec<Check>,
     pub(super) complaints: Vec<String>,
 }
 
 /// Compares every source with every other.
-pub(super) fn judge(stage: &Stage, receipts: &[Receipt], told: &Told, scrape: &Scrape) -> Verdict {
+pub(super) async fn judge(stage: &Stage, receipts: &[Receipt], told: &Told, scrape: &Scrape) -> Verdict {
     let mut checks = ends(receipts, told, scrape);
     checks.extend(attempts(stage, scrape));
     checks.extend(failovers(stage, told, scrape));
     checks.push(came_back(receipts));
+    let plugins = plugins::judge(stage, receipts, told, scrape).await;
+    checks.extend(plugins.checks.iter().cloned());
     Verdict {
         turns: receipts.len(),
         lost: lost(receipts, told),
         rescued: scrape.count(telemetry::TURNS.name, &[("outcome", "ok"), ("served_by", "fallback")]),
         rows: (0..SCENES.len()).map(|scene| row(scene, receipts, scrape)).collect(),
+        plugins,
         checks,
         complaints: receipts
             .iter()
@@ -263,7 +271,9 @@ impl Verdict {
                 "lead": { "attempts": row.attempts, "retried": row.retried, "rotated": row.rotated,
                     "moved_on": row.moved_on, "skipped": row.skipped, "probes": row.probes } })
         });
+        let plugins = json!({ "to_fallback": self.plugins.to_fallback, "with_canon": self.plugins.with_canon,
+            "terminal": self.plugins.terminal });
         json!({ "sound": self.sound(), "turns": self.turns, "lost": self.lost, "rescued": self.rescued,
-            "scenes": rows.collect::<Vec<_>>(), "checks": checks.collect::<Vec<_>>(), "complaints": self.complaints })
+            "scenes": rows.collect::<Vec<_>>(), "plugins": plugins, "checks": checks.collect::<Vec<_>>(), "complaints": self.complaints })
     }
 }

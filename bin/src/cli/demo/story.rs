@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use super::Args;
-use super::referee::Verdict;
-use super::stage::{SCENES, Stage};
+use super::referee::{PluginPart, Verdict};
+use super::scenes::{KEPT, SCENES};
+use super::stage::Stage;
 
 /// How many complaints are shown.
 const SHOWN: usize = 10;
@@ -22,12 +23,13 @@ pub(super) fn opening(stage: &Stage, args: &Args) -> String {
 
 pub(super) fn ending(verdict: &Verdict) -> String {
     let mut text = table(verdict);
+    text.push_str(&plugins(verdict));
     let agree = verdict.checks.iter().filter(|check| check.holds()).count();
     // writing to a string cannot fail
     let _ = writeln!(
         text,
-        "\n{} turns, {} rescued by the understudy, {} lost. {agree} of {} numbers agree between clients, event tap, \
-         Prometheus and the simulator's log.",
+        "{} turns, {} rescued by the understudy, {} lost. {agree} of {} numbers agree between clients, event tap, \
+         Prometheus, the simulator's log and plugins.",
         verdict.turns,
         verdict.rescued,
         verdict.lost,
@@ -97,6 +99,19 @@ fn table(verdict: &Verdict) -> String {
     }
     text.push_str("(left of the bar: what clients got; right of it: what Prometheus counted of the lead)\n");
     text
+}
+
+fn plugins(verdict: &Verdict) -> String {
+    let PluginPart {
+        to_fallback,
+        with_canon,
+        terminal,
+        ..
+    } = verdict.plugins;
+    format!(
+        "\nPlugins: the canon was in {with_canon} of {to_fallback} requests to {KEPT}'s understudy; one was told of {terminal} turns that \
+         nobody could answer.\n"
+    )
 }
 
 pub(super) fn encore(stage: &Stage) -> String {

@@ -1,0 +1,114 @@
+//! The scenes of the demo: what becomes of a lead, and what its clients may get.
+
+use std::time::Duration;
+
+use super::driver::Got;
+
+/// One kind of turn: the public model that clients ask for, and what becomes of its lead.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Scene {
+    pub(super) model: &'static str,
+    /// The agent that speaks.
+    pub(super) agent: &'static str,
+    pub(super) chain: [&'static str; 2],
+    pub(super) about: &'static str,
+    /// What its clients may get. With a breaker at work, who answers a turn depends on when it comes.
+    pub(super) allowed: &'static [Got],
+    /// Of twenty sessions, how many play it.
+    pub(super) share: usize,
+    /// Whether only streams play it.
+    pub(super) streams_only: bool,
+    /// Turns of its own and the time between them, where the scene needs time to happen.
+    pub(super) paced: Option<(u16, Duration)>,
+}
+
+const SCENE: Scene = Scene {
+    model: "",
+    agent: USUAL,
+    chain: ["", "borealis/second"],
+    about: "",
+    allowed: &[Got::Understudy],
+    share: 2,
+    streams_only: false,
+    paced: None,
+};
+
+/// The agent of every scene that needs no plugin of its own.
+pub(super) const USUAL: &str = "usual";
+/// The agent that has a canon; also the model that it asks for.
+pub(super) const KEPT: &str = "kept";
+
+/// Twenty sessions' worth of scenes.
+pub(super) const SCENES: [Scene; 10] = [
+    Scene {
+        model: "steady",
+        chain: ["aurora/steady", "borealis/second"],
+        about: "the lead answers",
+        allowed: &[Got::Lead],
+        share: 3,
+        ..SCENE
+    },
+    Scene {
+        model: "crowded",
+        chain: ["aurora/crowded", "borealis/second"],
+        about: "overloaded (503)",
+        ..SCENE
+    },
+    Scene {
+        model: "limited",
+        chain: ["aurora/limited", "borealis/second"],
+        about: "429, no word of when to return",
+        ..SCENE
+    },
+    Scene {
+        model: "patient",
+        chain: ["doria/patient", "borealis/second"],
+        about: "429 once, \"retry-after: 1\"",
+        allowed: &[Got::Lead, Got::Understudy],
+        ..SCENE
+    },
+    Scene {
+        model: "dead-key",
+        chain: ["cassini/keyed", "borealis/second"],
+        about: "the first of two keys is refused (401)",
+        allowed: &[Got::Lead],
+        ..SCENE
+    },
+    Scene {
+        model: "mute",
+        chain: ["aurora/mute", "borealis/second"],
+        about: "the connection breaks before a byte",
+        ..SCENE
+    },
+    Scene {
+        model: "torn",
+        chain: ["aurora/torn", "borealis/second"],
+        about: "streams break in mid-answer",
+        allowed: &[Got::Continued, Got::Understudy],
+        streams_only: true,
+        ..SCENE
+    },
+    Scene {
+        model: "flapping",
+        chain: ["aurora/flapping", "borealis/second"],
+        about: "down at first, then well again",
+        allowed: &[Got::Lead, Got::Understudy],
+        paced: Some((16, Duration::from_millis(200))),
+        ..SCENE
+    },
+    Scene {
+        model: "hopeless",
+        chain: ["aurora/hopeless", "borealis/hopeless"],
+        about: "lead and understudy are down (500)",
+        allowed: &[Got::Refusal],
+        ..SCENE
+    },
+    Scene {
+        model: KEPT,
+        agent: KEPT,
+        chain: ["aurora/kept", "borealis/kept"],
+        about: "overloaded; the agent has a canon",
+        share: 1,
+        ..SCENE
+    },
+];
