@@ -9,6 +9,7 @@ pub mod inject;
 pub(crate) mod json;
 pub mod openai;
 mod request_error;
+pub(crate) mod said;
 pub mod sim;
 pub mod splice;
 pub mod sse;
