@@ -108,7 +108,7 @@ fn row(scene: usize, receipts: &[Receipt], scrape: &Scrape) -> Row {
     Row {
         scene,
         turns: receipts.iter().filter(|receipt| receipt.scene == scene).count(),
-        by_lead: of(&[Got::Lead]),
+        by_lead: of(&[Got::Lead, Got::Guarded]),
         by_understudy: of(&[Got::Understudy, Got::Continued]),
         errors: of(&[Got::ErrorEvent, Got::Refusal]),
         attempts: scrape.count(telemetry::ATTEMPTS_TOTAL.name, &labels),
@@ -138,8 +138,9 @@ fn attempts_at(scrape: &Scrape, provider: &str, model: &str) -> u64 {
 /// How turns ended: as clients saw it, as the tap told it, as Prometheus counted it.
 fn ends(receipts: &[Receipt], told: &Told, scrape: &Scrape) -> Vec<Check> {
     let clients = |whole: bool| {
-        let is_whole =
-            |receipt: &&Receipt| matches!(receipt.got, Got::Lead | Got::Understudy | Got::Continued) == whole;
+        let is_whole = |receipt: &&Receipt| {
+            matches!(receipt.got, Got::Lead | Got::Understudy | Got::Continued | Got::Guarded) == whole
+        };
         receipts.iter().filter(is_whole).count() as u64
     };
     let tap = |whole: bool| {
@@ -271,7 +272,7 @@ impl Verdict {
                 "lead": { "attempts": row.attempts, "retried": row.retried, "rotated": row.rotated,
                     "moved_on": row.moved_on, "skipped": row.skipped, "probes": row.probes } })
         });
-        let plugins = json!({ "to_fallback": self.plugins.to_fallback, "with_canon": self.plugins.with_canon,
+        let plugins = json!({ "to_fallback": self.plugins.to_fallback, "with_canon": self.plugins.with_canon, "proposed": self.plugins.proposed, "blocked": self.plugins.blocked,
             "terminal": self.plugins.terminal });
         json!({ "sound": self.sound(), "turns": self.turns, "lost": self.lost, "rescued": self.rescued,
             "scenes": rows.collect::<Vec<_>>(), "plugins": plugins, "checks": checks.collect::<Vec<_>>(), "complaints": self.complaints })

@@ -16,6 +16,8 @@ pub(super) struct Scene {
     pub(super) allowed: &'static [Got],
     /// Of twenty sessions, how many play it.
     pub(super) share: usize,
+    /// Whether its clients offer a tool.
+    pub(super) tools: bool,
     /// Whether only streams play it.
     pub(super) streams_only: bool,
     /// Turns of its own and the time between them, where the scene needs time to happen.
@@ -29,6 +31,7 @@ const SCENE: Scene = Scene {
     about: "",
     allowed: &[Got::Understudy],
     share: 2,
+    tools: false,
     streams_only: false,
     paced: None,
 };
@@ -37,15 +40,27 @@ const SCENE: Scene = Scene {
 pub(super) const USUAL: &str = "usual";
 /// The agent that has a canon; also the model that it asks for.
 pub(super) const KEPT: &str = "kept";
+/// The agent whose tools are guarded; also the model that it asks for.
+pub(super) const GUARDED: &str = "guarded";
+
+/// All of the demo.
+pub(super) const SCENES: &[Scene] = playable(&ALL);
+
+/// Without its engine there is nobody to guard the last scene.
+const fn playable(all: &'static [Scene]) -> &'static [Scene] {
+    match all {
+        [unguarded @ .., _] if cfg!(not(feature = "js")) => unguarded,
+        _ => all,
+    }
+}
 
 /// Twenty sessions' worth of scenes.
-pub(super) const SCENES: [Scene; 10] = [
+const ALL: [Scene; 11] = [
     Scene {
         model: "steady",
         chain: ["aurora/steady", "borealis/second"],
         about: "the lead answers",
         allowed: &[Got::Lead],
-        share: 3,
         ..SCENE
     },
     Scene {
@@ -109,6 +124,16 @@ pub(super) const SCENES: [Scene; 10] = [
         chain: ["aurora/kept", "borealis/kept"],
         about: "overloaded; the agent has a canon",
         share: 1,
+        ..SCENE
+    },
+    Scene {
+        model: GUARDED,
+        agent: GUARDED,
+        chain: ["aurora/guarded", "borealis/second"],
+        about: "calls `rm -rf /`; a plugin guards tools",
+        allowed: &[Got::Guarded],
+        share: 1,
+        tools: true,
         ..SCENE
     },
 ];

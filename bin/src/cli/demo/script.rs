@@ -6,6 +6,8 @@ use serde_json::{Value, json};
 pub(super) const DEAD_KEY: &str = "sk-dead";
 /// What a torn stream says before it breaks.
 pub(super) const TORN: &str = "It was a dark and stormy";
+/// The tool that clients offer and the guarded lead wants to call.
+pub(super) const TOOL: &str = "shell";
 /// How long the flapping lead is down.
 const OUTAGE_MS: u64 = 1500;
 
@@ -47,5 +49,8 @@ pub(super) fn plan() -> Value {
         "borealis/hopeless": calls(&[broken()]),
         "aurora/kept": calls(&[overloaded()]),
         "borealis/kept": calls(&[answer()]),
+        "aurora/guarded": calls(&[json!({ "answer": { "text": "", "tool_calls": [
+            { "name": TOOL, "arguments": { "command": "rm -rf /" } },
+        ] } })]),
     })
 }

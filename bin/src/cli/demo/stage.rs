@@ -10,8 +10,8 @@ use understudy_plugins::canon;
 use understudy_providers::sim::script::Plan;
 use understudy_providers::sim::{SimOptions, Simulator};
 
-use super::props::Props;
-use super::scenes::{KEPT, SCENES, USUAL};
+use super::props::{GUARD, Props};
+use super::scenes::{GUARDED, KEPT, SCENES, USUAL};
 use super::script::{DEAD_KEY, plan};
 use super::witness::{self, Witness};
 use crate::config::ServerConfig;
@@ -80,16 +80,25 @@ fn config(simulator: &Simulator, props: &Props) -> String {
         &provider("doria", "sk-demo"),
         &format!("models:\n{models}"),
         &format!("agents: {}\n", agents(props)),
-        "plugins: { entries: { canon: { enabled: true } } }\n",
+        &format!("plugins: {}\n", plugins(props)),
         "defaults: { breaker: { window: 300ms, cap: 600ms }, retry: { backoff: 50ms } }\n",
     ]
     .concat()
 }
 
-/// The witness hears all of them; the canon is for one alone.
+/// The witness hears all of them; the canon is for one alone, and the guard for another.
 fn agents(props: &Props) -> Value {
     json!({
         USUAL: { "model": "steady", "plugins": [witness::ID] },
         KEPT: { "model": KEPT, "plugins": [canon::ID, witness::ID], "workspace": props.workspace() },
+        GUARDED: { "model": GUARDED, "plugins": [GUARD, witness::ID] },
     })
+}
+
+fn plugins(props: &Props) -> Value {
+    let mut entries = json!({ (canon::ID): { "enabled": true } });
+    if cfg!(feature = "js") {
+        entries[GUARD] = json!({ "enabled": true, "hooks": { "allowConversationAccess": true } });
+    }
+    json!({ "load_paths": [props.guard()], "entries": entries })
 }

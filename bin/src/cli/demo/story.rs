@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::Args;
 use super::referee::{PluginPart, Verdict};
-use super::scenes::{KEPT, SCENES};
+use super::scenes::{GUARDED, KEPT, SCENES};
 use super::stage::Stage;
 
 /// How many complaints are shown.
@@ -105,12 +105,14 @@ fn plugins(verdict: &Verdict) -> String {
     let PluginPart {
         to_fallback,
         with_canon,
+        proposed,
+        blocked,
         terminal,
         ..
     } = verdict.plugins;
     format!(
-        "\nPlugins: the canon was in {with_canon} of {to_fallback} requests to {KEPT}'s understudy; one was told of {terminal} turns that \
-         nobody could answer.\n"
+        "\nPlugins: the canon was in {with_canon} of {to_fallback} requests to {KEPT}'s understudy, {blocked} of {proposed} calls of tools \
+         were blocked\nfor {GUARDED}'s clients, and {terminal} turns that nobody could answer were told of.\n"
     )
 }
 

@@ -1,13 +1,14 @@
 //! What plugins saw and did, as clients, the event tap, Prometheus, the simulator's log and the plugins know it.
 
-use understudy_actors::telemetry;
+use understudy_actors::telemetry::{self, HookOutcome};
 use understudy_messages::events::{Decision, Event};
 use understudy_messages::hooks::Hook;
 use understudy_messages::ids::ModelRef;
+use understudy_messages::tools::ToolOutcome;
 
 use super::super::driver::{Got, Receipt};
-use super::super::props::CANON;
-use super::super::scenes::{KEPT, SCENES};
+use super::super::props::{CANON, GUARD};
+use super::super::scenes::{GUARDED, KEPT, SCENES};
 use super::super::stage::{Stage, target};
 use super::super::{SharedEvent, Told};
 use super::{Check, decided};
@@ -19,6 +20,9 @@ pub(in super::super) struct PluginPart {
     /// Requests to the fallback of the agent with a canon, and how many of them carried it.
     pub(in super::super) to_fallback: u64,
     pub(in super::super) with_canon: u64,
+    /// Calls of tools that the guarded lead wanted to make, and how many of them a plugin blocked.
+    pub(in super::super) proposed: u64,
+    pub(in super::super) blocked: u64,
     /// Turns without an answer that a plugin was told of.
     pub(in super::super) terminal: u64,
     pub(super) checks: Vec<Check>,
@@ -45,12 +49,54 @@ pub(super) async fn judge(stage: &Stage, receipts: &[Receipt], told: &Told, scra
     let kept = Kept::new(stage, told);
     checks.extend(kept.checks(receipts, scrape));
     let [_, (with_canon, to_fallback)] = kept.logged;
+    let [proposed, blocked] = guarded(stage, told, scrape, &mut checks);
     PluginPart {
         to_fallback,
         with_canon,
+        proposed,
+        blocked,
         terminal,
         checks,
     }
+}
+
+/// Calls of tools that the guarded lead wanted to make, and those that the guard blocked.
+fn guarded(stage: &Stage, told: &Told, scrape: &Scrape, checks: &mut Vec<Check>) -> [u64; 2] {
+    let Some(scene) = SCENES.iter().find(|scene| scene.model == GUARDED) else {
+        return [0; 2];
+    };
+    let lead = target(scene.chain[0]);
+    let proposed = stage.simulator.journal().read(|entries| entries.calls(&lead));
+    let hook = Hook::BeforeToolCall.as_label();
+    let labels = [
+        ("hook", hook),
+        ("plugin", GUARD),
+        ("outcome", HookOutcome::Blocked.as_label()),
+    ];
+    let blocked = scrape.count(telemetry::HOOK_CALLS.name, &labels);
+    let removed = told.events.iter().map(|event| match &**event {
+        Event::TurnEnded(ended) => ended.removed_calls.len() as u64,
+        Event::FailoverDecided(_)
+        | Event::StreamContinued(_)
+        | Event::CandidateSkipped(_)
+        | Event::WindowOpened { .. }
+        | Event::Probed { .. }
+        | Event::TerminalFailure(_)
+        | Event::GenerationPublished { .. } => 0,
+    });
+    let kept_back = [("outcome", ToolOutcome::Blocked.as_label())];
+    for right in [
+        (GUARD, blocked),
+        ("event tap", removed.sum()),
+        ("Prometheus", scrape.count(telemetry::TOOL_CALLS.name, &kept_back)),
+    ] {
+        checks.push(Check {
+            what: "calls of tools that were blocked".to_owned(),
+            left: ("simulator, proposed", proposed),
+            right,
+        });
+    }
+    [proposed, blocked]
 }
 
 /// The agent with a canon.
