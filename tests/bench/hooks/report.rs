@@ -30,7 +30,7 @@ struct Figures {
     time: f64,
     cpu: f64,
     ratio: f64,
-    of_a_request: f64,
+    requests: f64,
 }
 
 impl Report {
@@ -75,7 +75,7 @@ impl Report {
                 "time_us": figures.time,
                 "cpu_us": figures.cpu,
                 "ratio": figures.ratio,
-                "of_a_request": figures.of_a_request,
+                "requests": figures.requests,
             })
         };
         let lines = self
@@ -91,20 +91,20 @@ impl fmt::Display for Report {
             writeln!(
                 f,
                 "\n{:42}{:>10}{:>10}{:>9}{:>15}",
-                group[0].group, "time µs", "CPU µs", "ratio", "of a request"
+                group[0].group, "time µs", "CPU µs", "ratio", "× a request"
             )?;
             for line in group {
                 let figures = line.figures(&group[0], &self.lines[0]);
                 let name = &line.name;
                 let Figures { time, cpu, ratio, .. } = figures;
-                let share = figures.of_a_request * 100.0;
-                writeln!(f, "  {name:40}{time:10.1}{cpu:10.1}{ratio:9.2}{share:13.1} %")?;
+                let share = figures.requests;
+                writeln!(f, "  {name:40}{time:10.1}{cpu:10.1}{ratio:9.2}{share:15.2}")?;
             }
         }
         writeln!(
             f,
             "\ntime: half of the requests took at most as long; a call took so long on average. CPU: of the gateway, a child's or \
-             a service's apart.\nratio: of CPU, to the first of the group. of a request: CPU, to a whole request without plugins."
+             a service's apart.\nratio: of CPU, to the first of the group. × a request: of CPU, to a whole request without plugins."
         )
     }
 }
@@ -120,7 +120,7 @@ impl Line {
             time: of(|cost| cost.time),
             cpu: of(|cost| cost.cpu),
             ratio: to(first),
-            of_a_request: to(request),
+            requests: to(request),
         }
     }
 }

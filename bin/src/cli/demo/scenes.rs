@@ -46,6 +46,11 @@ pub(super) const GUARDED: &str = "guarded";
 /// All of the demo.
 pub(super) const SCENES: &[Scene] = playable(&ALL);
 
+/// The scene that is played under `model`.
+pub(super) fn scene(model: &str) -> Option<&'static Scene> {
+    SCENES.iter().find(|scene| scene.model == model)
+}
+
 /// Without its engine there is nobody to guard the last scene.
 const fn playable(all: &'static [Scene]) -> &'static [Scene] {
     match all {

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use super::Args;
 use super::referee::{PluginPart, Verdict};
-use super::scenes::{GUARDED, KEPT, SCENES};
+use super::scenes::{GUARDED, KEPT, SCENES, scene};
+use super::script::TOOL;
 use super::stage::Stage;
 
 /// How many complaints are shown.
@@ -111,23 +112,29 @@ fn plugins(verdict: &Verdict) -> String {
         ..
     } = verdict.plugins;
     format!(
-        "\nPlugins: the canon was in {with_canon} of {to_fallback} requests to {KEPT}'s understudy, {blocked} of {proposed} calls of tools \
-         were blocked\nfor {GUARDED}'s clients, and {terminal} turns that nobody could answer were told of.\n"
+        "\nPlugins: {with_canon} of {to_fallback} requests to the understudy of {KEPT} carried the canon, {blocked} of {proposed} calls \
+         that {GUARDED}\nproposed were blocked, {terminal} turns without an answer were told of.\n"
     )
 }
 
 pub(super) fn encore(stage: &Stage) -> String {
     let (api, admin) = (stage.app.api(), stage.app.admin());
-    let ask = |model: &str, stream: bool| {
+    let ask = |model: &str, stream: bool, more: &str| {
         format!(
-            "  curl -sN http://{api}/v1/chat/completions -d '{{\"model\":\"{model}\",\"stream\":{stream},\
+            "  curl -sN http://{api}/v1/chat/completions -d '{{\"model\":\"{model}\",\"stream\":{stream},{more}\
              \"messages\":[{{\"role\":\"user\",\"content\":\"hello\"}}]}}'"
         )
     };
+    let tools = format!("\"tools\":[{{\"type\":\"function\",\"function\":{{\"name\":\"{TOOL}\"}}}}],");
+    let guarded = scene(GUARDED).map(|_| format!("{} -H 'x-understudy-agent: {GUARDED}'", ask(GUARDED, false, &tools)));
+    let asks = [
+        ask("steady", false, ""),
+        ask("crowded", true, ""),
+        ask("torn", true, ""),
+    ];
+    let asks: Vec<String> = asks.into_iter().chain(guarded).collect();
     format!(
-        "\nStill serving. Try:\n{}\n{}\n{}\n  curl -s http://{admin}/metrics | grep understudy_failover_total\nCtrl-C ends it.",
-        ask("steady", false),
-        ask("crowded", true),
-        ask("torn", true),
+        "\nStill serving. Try:\n{}\n  curl -s http://{admin}/metrics | grep understudy_failover_total\nCtrl-C ends it.",
+        asks.join("\n"),
     )
 }

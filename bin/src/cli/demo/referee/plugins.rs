@@ -8,7 +8,7 @@ use understudy_messages::tools::ToolOutcome;
 
 use super::super::driver::{Got, Receipt};
 use super::super::props::{CANON, GUARD};
-use super::super::scenes::{GUARDED, KEPT, SCENES};
+use super::super::scenes::{GUARDED, KEPT, SCENES, scene};
 use super::super::stage::{Stage, target};
 use super::super::{SharedEvent, Told};
 use super::{Check, decided};
@@ -62,7 +62,7 @@ pub(super) async fn judge(stage: &Stage, receipts: &[Receipt], told: &Told, scra
 
 /// Calls of tools that the guarded lead wanted to make, and those that the guard blocked.
 fn guarded(stage: &Stage, told: &Told, scrape: &Scrape, checks: &mut Vec<Check>) -> [u64; 2] {
-    let Some(scene) = SCENES.iter().find(|scene| scene.model == GUARDED) else {
+    let Some(scene) = scene(GUARDED) else {
         return [0; 2];
     };
     let lead = target(scene.chain[0]);
@@ -113,8 +113,7 @@ struct Kept {
 
 impl Kept {
     fn new(stage: &Stage, told: &Told) -> Self {
-        let scene = SCENES.iter().find(|scene| scene.model == KEPT);
-        let [lead, fallback] = scene.map_or(["", ""], |scene| scene.chain).map(target);
+        let [lead, fallback] = scene(KEPT).map_or(["", ""], |scene| scene.chain).map(target);
         let is_lead = |event: &&SharedEvent, left: bool| match &***event {
             Event::FailoverDecided(it) => left && it.from == lead && it.decision == Decision::FallbackModel,
             Event::CandidateSkipped(it) => !left && it.model == lead,
