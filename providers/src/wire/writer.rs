@@ -14,6 +14,9 @@ use understudy_messages::turn::TurnRequest;
 use crate::openai::responses::kept::Kept;
 use crate::{anthropic, openai};
 
+/// The most characters of a name that are told beside an answer.
+const LONGEST_NAME: usize = 128;
+
 /// What an answer is written with.
 #[derive(Clone, Debug)]
 pub struct Style {
@@ -70,7 +73,7 @@ impl Writer {
         }
     }
 
-    /// From here on somebody else goes on with the answer.
+    /// From here on the answer comes in pieces: somebody else's, or the rest of what was sent as bytes.
     pub fn seam(&mut self, seam: &Seam) -> Bytes {
         match self {
             Self::Chat(writer) => writer.seam(seam),
@@ -80,8 +83,17 @@ impl Writer {
     }
 
     /// Something that is no part of the answer; empty where the format has no place for it.
-    pub fn note(&self, _note: &TurnNote) -> Bytes {
-        Bytes::new()
+    pub fn note(&self, note: &TurnNote) -> Bytes {
+        match (self, note) {
+            (Self::Chat(_) | Self::Responses(_) | Self::Messages(_), TurnNote::CallRemoved(removed)) => {
+                let (tool, plugin) = (spoken(&removed.tool), spoken(&removed.plugin));
+                format!(": understudy removed the call of {tool}, blocked by {plugin}\n\n").into()
+            }
+            (
+                Self::Chat(_) | Self::Responses(_) | Self::Messages(_),
+                TurnNote::ToolStarted { .. } | TurnNote::ToolEnded { .. } | TurnNote::Fallback(_),
+            ) => Bytes::new(),
+        }
     }
 
     /// A sign of life.
@@ -127,6 +139,12 @@ impl Writer {
             Self::Messages(writer) => writer.whole(pieces),
         }
     }
+}
+
+/// A name fit for a line of a stream, whoever made it up.
+fn spoken(name: &str) -> String {
+    let plain = name.chars().filter(|character| !character.is_control());
+    plain.take(LONGEST_NAME).collect()
 }
 
 /// A failure as the whole body of a response; `param` names what of the request it is about.
