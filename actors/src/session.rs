@@ -5,7 +5,7 @@
 mod fence;
 mod prompt;
 mod shard;
-pub(crate) mod told;
+pub mod told;
 pub mod transcripts;
 mod turn;
 
