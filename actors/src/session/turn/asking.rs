@@ -5,6 +5,7 @@ use std::time::Duration;
 use understudy_messages::answer::{Finish, Piece, Progress};
 use understudy_messages::client::{AnswerHead, ClientFrame};
 use understudy_messages::clock::Instant;
+use understudy_messages::conversation::{Message, Part, Speaker};
 use understudy_messages::hooks::{Hook, HookEvent, HookResult, ModelChoice, ReplyClaim, Scene, Snapshot};
 use understudy_messages::ids::{ModelRef, Name};
 use understudy_messages::request::{Demand, Endpoint, RequestFacts};
@@ -121,8 +122,13 @@ impl Turn {
         ] {
             let _client_gone = turn.client.send(frame).await;
         }
+        let said = Message {
+            speaker: Speaker::Assistant,
+            parts: vec![Part::Text(text.clone())],
+        };
         Performance {
             text: Some(text),
+            said: vec![said],
             ..Performance::nothing(TurnOutcome::Completed, None)
         }
     }
