@@ -10,6 +10,7 @@ pub(crate) mod json;
 pub mod native;
 pub mod openai;
 mod request_error;
+pub(crate) mod said;
 pub mod sim;
 pub mod splice;
 pub mod sse;
