@@ -7,7 +7,7 @@ mod memory;
 mod notice;
 mod prompt;
 mod shard;
-mod told;
+pub(crate) mod told;
 pub mod transcripts;
 mod turn;
 

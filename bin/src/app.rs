@@ -252,6 +252,7 @@ async fn start_registry(
     let context = RegistryContext {
         settings: Arc::new(config.settings.clone()),
         hooks: plugins.hooks().clone(),
+        tools: plugins.tools().clone(),
         shards_expected: options.arbiters,
         published: published.clone(),
         telemetry: supervision.telemetry.clone(),

@@ -18,6 +18,7 @@ use understudy_actors::session::{SessionContext, SessionShardActor, SessionShard
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
 use understudy_actors::telemetry::Telemetry;
+use understudy_actors::tools::Tools;
 use understudy_messages::answer::Progress;
 use understudy_messages::cancel::TurnCancel;
 use understudy_messages::client::{AnswerHead, ClientChannel, ClientFrame, ClientGone};
@@ -361,6 +362,7 @@ impl House {
                 supervision.tasks.clone(),
                 provider.telemetry.clone(),
             )),
+            tools: Arc::new(Tools::new(plugins, self.clock.clone()).0),
             shards_expected: 1,
             published: published.clone(),
             telemetry: provider.telemetry.clone(),

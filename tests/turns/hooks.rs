@@ -124,6 +124,7 @@ impl Plugin {
             },
             registration: Arc::new(self.registration),
             port: None,
+            tools: None,
         }
     }
 }

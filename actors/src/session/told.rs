@@ -49,6 +49,16 @@ pub(super) fn with_answer(parsed: &Parsed, answer: Option<&str>) -> Parsed {
     }
 }
 
+/// The conversation with these messages behind it.
+pub(crate) fn with_messages(parsed: &Parsed, said: &[Message]) -> Parsed {
+    let mut messages = parsed.messages.to_vec();
+    said.iter().for_each(|message| add(message, &mut messages));
+    Parsed {
+        messages: messages.into(),
+        ..parsed.clone()
+    }
+}
+
 /// The texts that vectors are asked for, as what the user says.
 fn embedded(body: &[u8]) -> Parsed {
     let body: Value = serde_json::from_slice(body).unwrap_or_default();

@@ -17,7 +17,6 @@ use understudy_messages::provider::Perform;
 use understudy_messages::registry::AdmitError;
 use understudy_messages::session::RunTurn;
 use understudy_messages::terminal::TurnFailure;
-use understudy_messages::tools::NoTools;
 use understudy_messages::turn::{Candidate, Cast, Performance, SideEffects, TurnContext, TurnOutcome};
 use understudy_providers::wire::RequestError;
 
@@ -182,7 +181,7 @@ impl Turn {
             retry: generation.roster.settings().retry,
             lease: held.lease(),
             hooks: generation.hooks_of(agent).clone(),
-            tools: Arc::new(NoTools),
+            tools: generation.tools_of(agent).clone(),
             scene,
             agent: agent.clone(),
             timeouts: generation.roster.settings().timeouts,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use understudy_messages::client::ClientFrame;
 use understudy_messages::ids::{ModelRef, Name};
 use understudy_messages::request::Endpoint;
-use understudy_messages::tools::{FallbackNotice, NoTools, TurnNote, TurnTools};
+use understudy_messages::tools::{FallbackNotice, TurnNote, TurnTools};
 use understudy_messages::turn::{Performance, TurnContext, TurnOutcome, TurnRequest};
 use understudy_providers::native::{self, Setting};
 use understudy_providers::wire::{self, RequestError};
@@ -23,6 +23,13 @@ struct Casting {
     model: Option<Name>,
     /// Whether the model was chosen for the session: then nobody else answers.
     strict: bool,
+}
+
+impl Casting {
+    /// The model that is asked for.
+    fn asks<'a>(&'a self, request: &'a TurnRequest) -> &'a str {
+        self.model.as_deref().unwrap_or(&request.facts.model)
+    }
 }
 
 impl Turn {
@@ -46,10 +53,11 @@ impl Turn {
         };
         let recalled = memory.recall();
         let casting = casting(request, self.run.names_model, &recalled, &generation.roster);
-        let tools: Arc<dyn TurnTools> = Arc::new(NoTools);
+        let agent = generation.roster.agent(casting.agent.as_deref(), casting.asks(request));
+        let tools = agent.ok().map(|agent| generation.tools_of(agent));
         let setting = Setting {
             transcript: &recalled.transcript,
-            tools: tools.all(),
+            tools: tools.map_or(&[], |tools| tools.all()),
             model: casting.model.as_deref(),
             strict: casting.strict,
         };
