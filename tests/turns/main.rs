@@ -15,6 +15,7 @@ mod given;
 mod headers;
 mod hooks;
 mod messages;
+mod native;
 mod old_clients;
 mod operations;
 mod pass_through;

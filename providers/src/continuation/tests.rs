@@ -143,10 +143,19 @@ fn thought(api: Api) -> Part {
 }
 
 const CLIENTS: [(Endpoint, &str); 4] = [
-    (Endpoint::Chat, r#"{"model":"m","messages" : [{"role":"user","content":"hi"}], "x":1.0}"#),
-    (Endpoint::Messages, r#"{"model":"m","messages" : [{"role":"user","content":"hi"}], "max_tokens":9}"#),
+    (
+        Endpoint::Chat,
+        r#"{"model":"m","messages" : [{"role":"user","content":"hi"}], "x":1.0}"#,
+    ),
+    (
+        Endpoint::Messages,
+        r#"{"model":"m","messages" : [{"role":"user","content":"hi"}], "max_tokens":9}"#,
+    ),
     (Endpoint::Responses, r#"{"model":"m","input":"hi"}"#),
-    (Endpoint::Responses, r#"{"model":"m","input" : [{"role":"user","content":"hi"}] }"#),
+    (
+        Endpoint::Responses,
+        r#"{"model":"m","input" : [{"role":"user","content":"hi"}] }"#,
+    ),
 ];
 
 /// Each part with who said it: formats cut messages in different places.
@@ -173,14 +182,21 @@ fn body_with(endpoint: Endpoint, body: &'static str, rounds: &[ToolRound]) -> By
 #[test]
 fn rounds_stand_behind_the_conversation_and_the_rest_keeps_its_bytes() {
     let round = ToolRound {
-        said: vec![Part::Text("Let me see.".to_owned()), call("c1", "{\"a\":1}"), call("c2", "{}")],
+        said: vec![
+            Part::Text("Let me see.".to_owned()),
+            call("c1", "{\"a\":1}"),
+            call("c2", "{}"),
+        ],
         results: vec![result("c1", "one", false), result("c2", "two", true)],
     };
     for (endpoint, body) in [CLIENTS[0], CLIENTS[1], CLIENTS[3]] {
         let extended = body_with(endpoint, body, std::slice::from_ref(&round));
         let text = std::str::from_utf8(&extended).expect("text");
         let (before, after) = body.split_at(body.find(']').expect("a list"));
-        assert!(text.starts_with(&format!("{before},{{")) && text.ends_with(&format!("}}{after}")), "{text}");
+        assert!(
+            text.starts_with(&format!("{before},{{")) && text.ends_with(&format!("}}{after}")),
+            "{text}"
+        );
     }
 }
 
@@ -196,7 +212,10 @@ fn the_results_of_one_answer_are_one_message_to_anthropic_and_its_own_thoughts_l
     assert_eq!(body["messages"][1]["content"][0]["type"], "thinking");
     assert_eq!(body["messages"][1]["content"][0]["signature"], "proof");
     let results = &body["messages"][2];
-    assert_eq!((&results["role"], results["content"].as_array().map(Vec::len)), (&json!("user"), Some(2)));
+    assert_eq!(
+        (&results["role"], results["content"].as_array().map(Vec::len)),
+        (&json!("user"), Some(2))
+    );
     assert_eq!(results["content"][1]["is_error"], true);
 }
 
@@ -208,7 +227,12 @@ fn an_answer_that_broke_off_stands_behind_the_rounds() {
     };
     let (endpoint, body) = CLIENTS[0];
     let body = Bytes::from_static(body.as_bytes());
-    let all = extended(endpoint, &body, std::slice::from_ref(&round), Some(&going_on("Once", true)));
+    let all = extended(
+        endpoint,
+        &body,
+        std::slice::from_ref(&round),
+        Some(&going_on("Once", true)),
+    );
     let all: serde_json::Value = serde_json::from_slice(&all.expect("words").expect("a conversation")).expect("JSON");
     let roles = all["messages"].as_array().expect("messages").iter();
     assert_eq!(
@@ -217,13 +241,20 @@ fn an_answer_that_broke_off_stands_behind_the_rounds() {
     );
     let messages = behind(&[round], Some(&going_on("Once", false)));
     let speakers: Vec<_> = messages.iter().map(|message| message.speaker).collect();
-    assert_eq!(speakers, [Speaker::Assistant, Speaker::Tool, Speaker::Assistant, Speaker::User]);
+    assert_eq!(
+        speakers,
+        [Speaker::Assistant, Speaker::Tool, Speaker::Assistant, Speaker::User]
+    );
 }
 
 fn any_round(api: Api) -> impl Strategy<Value = ToolRound> {
     let text = prop::option::of("[a-z]{1,9}");
-    (any::<bool>(), text, prop::collection::vec(("[a-z]{1,5}( [a-z]{1,5})?", any::<bool>()), 1..4)).prop_map(
-        move |(thinks, text, results)| {
+    (
+        any::<bool>(),
+        text,
+        prop::collection::vec(("[a-z]{1,5}( [a-z]{1,5})?", any::<bool>()), 1..4),
+    )
+        .prop_map(move |(thinks, text, results)| {
             let thought = thinks.then(|| thought(api));
             let calls = (0..results.len()).map(|at| call(&format!("c{at}"), "{\"a\":1}"));
             let said = thought.into_iter().chain(text.map(Part::Text)).chain(calls);
@@ -235,8 +266,7 @@ fn any_round(api: Api) -> impl Strategy<Value = ToolRound> {
                 said: said.collect(),
                 results: results.collect(),
             }
-        },
-    )
+        })
 }
 
 proptest! {

@@ -52,7 +52,12 @@ impl Exchange<'_> {
                 let pieces = self.new_in(pieces);
                 let raw = raw.into_iter().collect();
                 let sent = Vec::new();
-                answered.held = Some(Box::new(HeldCalls { head, raw, pieces, sent }));
+                answered.held = Some(Box::new(HeldCalls {
+                    head,
+                    raw,
+                    pieces,
+                    sent,
+                }));
                 answered.text = listens.then(String::new);
                 return Ok(answered);
             }
