@@ -5,6 +5,7 @@ mod chain;
 mod observed;
 mod prompts;
 mod refused;
+mod rounds;
 
 use std::sync::{Arc, Mutex};
 

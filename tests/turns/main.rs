@@ -13,6 +13,7 @@ mod exhaustion;
 mod failover;
 mod given;
 mod headers;
+mod held;
 mod hooks;
 mod messages;
 mod native;

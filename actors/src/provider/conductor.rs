@@ -123,7 +123,7 @@ impl Conductor {
                 Ok(answered) => {
                     self.here.prompt.iter().for_each(Prompt::was_answered);
                     self.book_answer(&candidate.model, sent, &answered);
-                    match self.follow(&candidate, continuation.as_deref(), answered).await {
+                    match self.follow(&candidate, answered).await {
                         Follows::End(answered) => return self.answered(candidate.model.clone(), *answered).await,
                         Follows::Cancelled => return self.cancelled().await,
                         Follows::TooManyRounds => return self.too_many_rounds().await,

@@ -139,7 +139,7 @@ mod tests {
                 "answers" => Box::pin(async move { Ok(Value::Object(call.params)) }),
                 "dies" => {
                     context.terminate();
-                    Box::pin(std::future::pending())
+                    Box::pin(std::future::ready(Err(CallError::failed("dying"))))
                 }
                 _ => Box::pin(async move {
                     call.cancel.cancelled().await;
@@ -200,7 +200,7 @@ mod tests {
         assert!(futures::poll!(&mut hanging).is_pending());
         clock.advance(DEADLINE);
         assert_eq!(hanging.await, Err(CallError::TimedOut));
-        assert_eq!(run(2).await, Err(CallError::Gone));
+        assert_eq!(run(2).await, Err(CallError::failed("dying")));
         assert_eq!(run(0).await, Err(CallError::Gone));
     }
 }

@@ -14,6 +14,9 @@ use understudy_messages::turn::TurnRequest;
 use crate::openai::responses::kept::Kept;
 use crate::{anthropic, native, openai};
 
+/// The most characters of a name that are told beside an answer.
+const LONGEST_NAME: usize = 128;
+
 /// What an answer is written with.
 #[derive(Clone, Debug)]
 pub struct Style {
@@ -72,7 +75,7 @@ impl Writer {
         }
     }
 
-    /// From here on somebody else goes on with the answer.
+    /// From here on the answer comes in pieces: somebody else's, or the rest of what was sent as bytes.
     pub fn seam(&mut self, seam: &Seam) -> Bytes {
         match self {
             Self::Chat(writer) => writer.seam(seam),
@@ -84,9 +87,16 @@ impl Writer {
 
     /// Something that is no part of the answer; empty where the format has no place for it.
     pub fn note(&mut self, note: &TurnNote) -> Bytes {
-        match self {
-            Self::Chat(_) | Self::Responses(_) | Self::Messages(_) => Bytes::new(),
-            Self::Native(writer) => writer.note(note),
+        match (self, note) {
+            (Self::Native(writer), note) => writer.note(note),
+            (Self::Chat(_) | Self::Responses(_) | Self::Messages(_), TurnNote::CallRemoved(removed)) => {
+                let (tool, plugin) = (spoken(&removed.tool), spoken(&removed.plugin));
+                format!(": understudy removed the call of {tool}, blocked by {plugin}\n\n").into()
+            }
+            (
+                Self::Chat(_) | Self::Responses(_) | Self::Messages(_),
+                TurnNote::ToolStarted { .. } | TurnNote::ToolEnded { .. } | TurnNote::Fallback(_),
+            ) => Bytes::new(),
         }
     }
 
@@ -136,6 +146,12 @@ impl Writer {
             Self::Native(writer) => writer.whole(pieces),
         }
     }
+}
+
+/// A name fit for a line of a stream, whoever made it up.
+fn spoken(name: &str) -> String {
+    let plain = name.chars().filter(|character| !character.is_control());
+    plain.take(LONGEST_NAME).collect()
 }
 
 /// A failure as the whole body of a response; `param` names what of the request it is about.

@@ -36,40 +36,25 @@ pub(super) enum Follows {
     TooManyRounds,
 }
 
-/// The end of an answer that is held, and how the client's side is told of what went before it.
+/// An answer whose end is held, and the calls in it.
 pub(super) struct Proposal {
     pub(super) answered: Answered,
     pub(super) held: HeldCalls,
     pub(super) calls: Vec<Call>,
-    /// The seam that has to come first: nothing of this attempt has gone out, and something of an earlier one has.
-    pub(super) seam: Option<Seam>,
 }
 
 impl Conductor {
     /// Does about an answer what its calls of tools ask for.
-    pub(super) async fn follow(
-        &mut self,
-        candidate: &Candidate,
-        continuation: Option<&Continuation>,
-        mut answered: Answered,
-    ) -> Follows {
+    pub(super) async fn follow(&mut self, candidate: &Candidate, mut answered: Answered) -> Follows {
         let Some(held) = answered.held.take() else {
             return Follows::End(Box::new(answered));
         };
-        let client = &self.turn.client;
-        let unseen = continuation.filter(|_| client.attempt_progress() == Progress::Nothing);
-        let seam = unseen.map(|continuation| Seam {
-            sent: continuation.sent.clone(),
-            served_by: candidate.model.clone(),
-            continued: true,
-        });
         // from here on it is the conductor who works while the client waits
-        client.begin_attempt();
+        self.turn.client.begin_attempt();
         let proposal = Proposal {
             calls: calls(&held.pieces, &answered.said),
             held: *held,
             answered,
-            seam,
         };
         match self.turn.request.endpoint {
             Endpoint::Native => self.run_calls(candidate, proposal).await,
@@ -97,9 +82,8 @@ impl Conductor {
         let blocks: Option<Vec<ToolResult>> = blocks.collect();
         match blocks.filter(|blocks| one_choice && !blocks.is_empty()) {
             Some(blocks) if self.rounds.count() < MOST_TOLD => {
-                let sent = proposal.seam.map_or(proposal.held.sent, |seam| seam.sent);
                 let from = Continuation {
-                    sent,
+                    sent: proposal.held.sent,
                     ..Continuation::default()
                 };
                 self.next_round(proposal.answered, blocks, from);
@@ -191,23 +175,18 @@ impl Conductor {
 
     /// Gives the client the end of the answer: as it came, or `changed`.
     async fn release(&mut self, candidate: &Candidate, proposal: Proposal, changed: Option<Vec<Piece>>) -> Follows {
-        let Proposal {
-            mut answered,
-            held,
-            mut seam,
-            ..
-        } = proposal;
+        let Proposal { mut answered, held, .. } = proposal;
         let HeldCalls {
             head,
             raw,
             mut pieces,
             sent,
         } = held;
-        let is_changed = changed.is_some();
+        let (is_changed, mut seam) = (changed.is_some(), None);
         if let Some(changed) = changed {
             pieces = changed;
             answered.last = None;
-            if seam.is_none() && !sent.is_empty() {
+            if !sent.is_empty() {
                 seam = Some(Seam {
                     sent,
                     served_by: candidate.model.clone(),

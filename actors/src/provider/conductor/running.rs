@@ -49,13 +49,11 @@ impl Conductor {
             mut answered,
             held,
             calls,
-            seam,
         } = proposal;
         let HeldCalls { head, pieces, .. } = held;
         let pieces: Vec<Piece> = pieces.into_iter().filter(is_said).collect();
         add_text(&mut answered, &pieces);
         let frames = head.map(ClientFrame::Head).into_iter();
-        let frames = frames.chain(seam.map(ClientFrame::Seam));
         let progress = said(&pieces);
         let body = (!pieces.is_empty()).then_some(ClientFrame::Pieces(pieces));
         if !self.deliver(frames.chain(body), progress).await {
