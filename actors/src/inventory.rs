@@ -7,8 +7,10 @@ mod candidates;
 mod load;
 mod names;
 mod plan;
+mod policies;
 mod report;
 mod required;
+mod start;
 mod tools;
 
 use std::fmt;
@@ -34,6 +36,7 @@ use crate::hooks::{Access, Hooks, LoadedPlugin};
 use crate::plugin::{InstanceState, Served};
 use crate::registry::reload::diff::Identity;
 use crate::telemetry::Telemetry;
+use crate::tools::Tools;
 
 /// How long one instance may take to let go of what it holds.
 const DISPOSE: Duration = Duration::from_secs(5);
@@ -45,6 +48,7 @@ pub struct Inventory {
     plugins: Vec<Arc<Plugin>>,
     diagnostics: Vec<Diagnostic>,
     hooks: Arc<Hooks>,
+    tools: Arc<Tools>,
 }
 
 /// One plugin.
@@ -205,13 +209,14 @@ impl Plugin {
 }
 
 impl Inventory {
-    /// Without any.
-    pub fn empty(settings: Arc<Settings>, hooks: Arc<Hooks>) -> Self {
+    /// Of plugins that nobody loaded: handlers and tools alone.
+    pub fn of(settings: Arc<Settings>, hooks: Arc<Hooks>, tools: Arc<Tools>) -> Self {
         Self {
             settings,
             plugins: Vec::new(),
             diagnostics: Vec::new(),
             hooks,
+            tools,
         }
     }
 
@@ -239,6 +244,11 @@ impl Inventory {
     /// The hooks of what is loaded.
     pub fn hooks(&self) -> &Arc<Hooks> {
         &self.hooks
+    }
+
+    /// The tools of what is loaded.
+    pub fn tools(&self) -> &Arc<Tools> {
+        &self.tools
     }
 
     /// Plugins that have to serve and do not: what they would judge is refused.

@@ -27,6 +27,7 @@ use understudy_messages::registry::{
     RegistryStatus, Reload, ReloadError, ReloadOutcome, ReopenAdmission,
 };
 use understudy_messages::settings::Settings;
+use understudy_messages::tools::TurnTools;
 
 pub(crate) use admission::GATE_WAIT;
 pub use admission::{Admission, AdmitTurn};
@@ -130,6 +131,7 @@ impl RegistryActor {
         let before = self.context.published.load();
         let id = GenerationId(before.as_ref().map_or(1, |serving| serving.id.0 + 1));
         self.context.telemetry.install(&settings);
+        self.context.telemetry.install_tools(inventory.tools().all());
         let roster = Roster::new(settings);
         let generation = Arc::new(Generation::new(id, roster, inventory, self.shards.clone()));
         self.context.telemetry.generation(id.0);

@@ -15,10 +15,11 @@ use understudy_actors::inventory::{Inventory, Loader};
 use understudy_actors::provider::ledger::{CandidateState, Ledgers};
 use understudy_actors::provider::{ProviderActor, ProviderContext};
 use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
-use understudy_actors::session::{SessionContext, SessionShardActor, SessionShardSettings};
+use understudy_actors::session::{SessionContext, SessionShardActor, SessionShardSettings, TranscriptRoom};
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
 use understudy_actors::telemetry::Telemetry;
+use understudy_actors::tools::Tools;
 use understudy_messages::answer::Progress;
 use understudy_messages::cancel::TurnCancel;
 use understudy_messages::client::{AnswerHead, ClientChannel, ClientFrame, ClientGone};
@@ -364,7 +365,11 @@ impl House {
         );
         let context = RegistryContext {
             settings: Arc::new(settings.clone()),
-            inventory: Arc::new(Inventory::empty(Arc::new(settings.clone()), Arc::new(hooks))),
+            inventory: Arc::new(Inventory::of(
+                Arc::new(settings.clone()),
+                Arc::new(hooks),
+                Arc::new(Tools::new(plugins, self.clock.clone()).0),
+            )),
             loader: Loader {
                 hosts: Hosts::default(),
                 captures: Arc::new(Captures::below(std::env::temp_dir().join("understudy-house"))),
@@ -395,6 +400,7 @@ impl House {
             tap: self.tap.clone(),
             ledgers: provider.ledgers.clone(),
             abort: CancellationToken::new(),
+            transcripts: TranscriptRoom::default(),
         };
         let shard = self.shard.clone();
         let limits = SessionShardSettings {
@@ -404,7 +410,7 @@ impl House {
         supervision.supervise(
             ActorKind::SessionShard,
             move |end| SessionShardActor::new(session.clone(), limits, end),
-            move |addr| shard.set(ShardPort { run: addr.recipient() }),
+            move |addr| shard.set(SessionShardActor::port(&addr)),
         );
         let providers = start_providers(&self.clock, supervision, settings, &provider, &attempt);
         let registry = registry.borrow().clone().expect("started");
@@ -459,6 +465,7 @@ impl House {
             received: self.clock.now(),
             deadline: None,
             permit: self.permits.clone().try_acquire_owned().expect("a permit"),
+            names_model: true,
         };
         let shard = self.shard.get().expect("a shard");
         shard.run.send(run).await.expect("alive").expect("taken");

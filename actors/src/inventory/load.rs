@@ -1,28 +1,21 @@
 //! From a plan to instances at work. A plugin that fails is passed over, unless it served before.
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use actix::{Actor, Arbiter};
 use tokio::runtime::Runtime;
 use understudy_messages::hooks::Hook;
 use understudy_messages::ids::Name;
 use understudy_messages::settings::Settings;
 use understudy_plugins::capture::Captures;
 use understudy_plugins::hosts::Hosts;
-use understudy_plugins::registration::Handler;
-use understudy_plugins::{Instance, Registration};
 
 use super::plan::Intended;
 use super::required::GATES;
-use super::tools::Tools;
-use super::{Diagnostic, Failure, Inventory, Level, Phase, Planned, Plugin, Source, Status, Working};
-use crate::hooks::{Access, HookTable, Hooks, LoadedPlugin};
-use crate::plugin::{PluginInstanceActor, Served};
+use super::tools::Owners;
+use super::{Diagnostic, Inventory, Level, Phase, Planned, Plugin, Status};
+use crate::hooks::{HookTable, Hooks, LoadedPlugin};
 use crate::supervision::Supervision;
-
-/// How long one plugin may take to register.
-const REGISTER: Duration = Duration::from_secs(30);
+use crate::tools::Tools;
 
 /// Makes inventories.
 #[derive(Clone)]
@@ -89,29 +82,16 @@ impl Loader {
     pub async fn restore(&self, serving: &Inventory, plugins: &[Name]) -> Result<Built, BuildError> {
         self.build(serving.again(plugins), serving).await
     }
-
-    async fn instance(&self, source: &Source) -> Result<Arc<dyn Instance>, Failure> {
-        let clock = &self.supervision.clock;
-        let loading = self.hosts.load(source.host, source.load.clone());
-        let failed = |error| Failure {
-            phase: Phase::Register,
-            error,
-        };
-        match clock.timeout_at(clock.now() + REGISTER, loading).await {
-            Ok(loaded) => loaded.map_err(|error| failed(format!("did not register: {error}"))),
-            Err(_elapsed) => Err(failed("did not register in time".to_owned())),
-        }
-    }
 }
 
 /// Plugins while they are put to work.
 pub(super) struct Building<'a> {
-    loader: &'a Loader,
+    pub(super) loader: &'a Loader,
     serving: Option<&'a Inventory>,
     pub(super) settings: Arc<Settings>,
     planned: Vec<Intended>,
-    tools: Tools,
-    digests: Vec<(Name, String)>,
+    pub(super) tools: Owners,
+    pub(super) digests: Vec<(Name, String)>,
     pub(super) plugins: Vec<Arc<Plugin>>,
     pub(super) diagnostics: Vec<Diagnostic>,
 }
@@ -123,7 +103,7 @@ impl<'a> Building<'a> {
             serving,
             settings: planned.settings,
             planned: planned.plugins,
-            tools: Tools::default(),
+            tools: Owners::default(),
             digests: Vec::new(),
             plugins: Vec::new(),
             diagnostics: planned.diagnostics,
@@ -174,8 +154,8 @@ impl<'a> Building<'a> {
         let status = match &source {
             None => Status::Disabled,
             Some(Err(failure)) => Status::Failed(failure.clone()),
-            Some(Ok(source)) => match self.loader.instance(source).await {
-                Ok(instance) => Status::Loaded(self.put_to_work(&candidate.id, source, &access, instance)),
+            Some(Ok(source)) => match self.begin(source, &access).await {
+                Ok(working) => Status::Loaded(working),
                 Err(failure) => Status::Failed(failure),
             },
         };
@@ -200,41 +180,6 @@ impl<'a> Building<'a> {
             source: source.and_then(Result::ok),
             status,
         }));
-    }
-
-    fn put_to_work(&mut self, id: &Name, source: &Source, access: &Access, instance: Arc<dyn Instance>) -> Working {
-        let mut registration = instance.registration().clone();
-        for warning in std::mem::take(&mut registration.warnings) {
-            self.note(Level::Warn, Phase::Register, Some(id), warning);
-        }
-        for refusal in self.tools.admit(id, source.load.manifest.as_deref(), &mut registration) {
-            self.note(Level::Warn, Phase::Register, Some(id), refusal);
-        }
-        let guards = registration.hooks.iter().any(|hook| hook.hook == Hook::BeforeToolCall);
-        if guards && !access.conversation {
-            let message = "guards tools without seeing the conversation: it gets the narrow event, unless \
-                           hooks.allowConversationAccess is true";
-            self.note(Level::Warn, Phase::Register, Some(id), message);
-        }
-        if let Some(capture) = &source.capture {
-            self.digests.push((id.clone(), capture.digest_text()));
-        }
-        let served = Served::new(id.clone(), instance);
-        let arbiter = takes_messages(&registration).then(|| Arbiter::with_tokio_rt(self.loader.runtime));
-        let actor = arbiter.as_ref().map(|arbiter| {
-            let served = served.clone();
-            PluginInstanceActor::start_in_arbiter(&arbiter.handle(), move |_| PluginInstanceActor::new(served))
-        });
-        Working {
-            served,
-            loaded: LoadedPlugin {
-                id: id.clone(),
-                access: access.clone(),
-                registration: Arc::new(registration),
-                port: actor.map(actix::Addr::recipient),
-            },
-            arbiter,
-        }
     }
 
     /// A plugin that serves and has failed in this building.
@@ -267,6 +212,11 @@ impl<'a> Building<'a> {
             let message = format!("handler left out: {why}");
             self.note(Level::Warn, Phase::Register, Some(&plugin), message);
         }
+        let supervision = &self.loader.supervision;
+        let (tools, left_out) = Tools::new(&loaded, supervision.clock.clone());
+        for (plugin, why) in left_out {
+            self.note(Level::Warn, Phase::Register, Some(&plugin), format!("left out: {why}"));
+        }
         let injects = |id: &str| table.of(Hook::BeforePromptBuild).iter().any(|it| &*it.plugin == id);
         if injects("canon") && injects("canon-guardian") {
             let message = "canon and canon-guardian both write the canon into prompts: switch one of them off";
@@ -275,7 +225,6 @@ impl<'a> Building<'a> {
         for diagnostic in &self.diagnostics {
             diagnostic.log();
         }
-        let supervision = &self.loader.supervision;
         let telemetry = &supervision.telemetry;
         let (tasks, clock) = (supervision.tasks.clone(), supervision.clock.clone());
         let hooks = Hooks::new(Arc::new(table), clock, tasks, telemetry.clone());
@@ -284,6 +233,7 @@ impl<'a> Building<'a> {
             plugins: self.plugins,
             diagnostics: self.diagnostics,
             hooks: Arc::new(hooks),
+            tools: Arc::new(tools),
         };
         inventory.announce(telemetry);
         Built {
@@ -291,10 +241,4 @@ impl<'a> Building<'a> {
             digests: self.digests,
         }
     }
-}
-
-/// Whether a plugin has handlers or tools that are called by message.
-fn takes_messages(registration: &Registration) -> bool {
-    let by_message = |handler: &Handler| matches!(handler, Handler::Instance(_));
-    !registration.tools.is_empty() || registration.hooks.iter().any(|hook| by_message(&hook.handler))
 }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 use understudy_messages::ids::Name;
-use understudy_messages::settings::Settings;
+use understudy_messages::settings::{PluginEntry, PluginGrants, PluginLimits, Settings};
 use understudy_plugins::enablement::{self, Cause, Origin};
 use understudy_plugins::hosts::Load;
+use understudy_plugins::manifest::HostKind;
 
 use super::candidates::Candidate;
 use super::{Diagnostic, Failure, Inventory, Level, Loader, Phase, Plugin, Source};
@@ -70,6 +71,7 @@ impl Loader {
         planned.unknown = asked.iter().filter(known).cloned().collect();
         let exclusive = |id: &Name| serving.and_then(|it| it.find(id)).is_some_and(|it| it.is_exclusive());
         planned.exclusive = planned.diff.ended.iter().any(exclusive);
+        check_grants(&mut planned);
         self.gather_sources(&mut planned);
         planned
     }
@@ -82,10 +84,7 @@ impl Loader {
             source: None,
             settings: canonical_hash(&own_settings(settings, &candidate.id)),
             folder: candidate.folder.clone(),
-            access: format!(
-                "{access:?} {:?}",
-                config.entry(&candidate.id).map(|entry| entry.required)
-            ),
+            access: format!("{access:?} {:?}", config.entry(&candidate.id).map(granted)),
         });
         Intended {
             candidate,
@@ -113,7 +112,8 @@ impl Loader {
             let why = candidate.refused.clone().unwrap_or_default();
             return Err(failed(Phase::Discovery, format!("is present but blocked: {why}")));
         };
-        let own = own_settings(settings, &candidate.id);
+        let entry = settings.plugins.entry(&candidate.id).cloned().unwrap_or_default();
+        let own = entry.config.map_or_else(|| json!({}), |own| own.value);
         if let Some(manifest) = &candidate.manifest {
             let checked = manifest.check(&own);
             checked.map_err(|error| failed(Phase::Config, format!("its settings are refused: {error}")))?;
@@ -131,9 +131,29 @@ impl Loader {
                 .unwrap_or_default(),
             settings: own,
             workspaces: workspaces.collect(),
+            grants: entry.grants,
+            limits: entry.limits,
             clock: self.supervision.clock.clone(),
         };
         Ok(Source { load, host, capture })
+    }
+}
+
+/// Grants and limits are for the embedded engine alone.
+fn check_grants(planned: &mut Planned) {
+    let settings = planned.settings.clone();
+    let others = planned
+        .plugins
+        .iter()
+        .filter(|it| it.cause.enables() && it.candidate.host != Some(HostKind::Js));
+    let asks = |id: &Name| {
+        let entry = settings.plugins.entry(id);
+        entry.is_some_and(|it| it.grants != PluginGrants::default() || it.limits != PluginLimits::default())
+    };
+    let ids: Vec<Name> = others.map(|it| it.candidate.id.clone()).filter(asks).collect();
+    for id in ids {
+        let message = "has grants or limits in its entry, which only plugins in JavaScript take: not used";
+        planned.note(Level::Warn, Phase::Config, Some(&id), message);
     }
 }
 
@@ -176,6 +196,11 @@ impl Inventory {
             exclusive: false,
         }
     }
+}
+
+/// What of a plugin's entry is not its settings.
+fn granted(entry: &PluginEntry) -> String {
+    format!("{:?} {:?} {:?}", entry.required, entry.grants, entry.limits)
 }
 
 fn own_settings(settings: &Settings, id: &str) -> Value {

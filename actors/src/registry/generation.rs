@@ -20,6 +20,7 @@ use super::operation::{MOST_HOLDERS, Progress};
 use super::roster::Roster;
 use crate::hooks::Hooks;
 use crate::inventory::Inventory;
+use crate::tools::Tools;
 
 /// The actors of one session arbiter. An actor that is started again takes its slot; an arbiter that comes back replaces
 /// the whole.
@@ -40,8 +41,8 @@ pub struct Generation {
     pub roster: Roster,
     /// The plugins that it has.
     pub inventory: Arc<Inventory>,
-    /// The hooks of agents that list their plugins.
-    agents: HashMap<Name, Arc<Hooks>>,
+    /// The hooks and tools of agents that list their plugins.
+    agents: HashMap<Name, (Arc<Hooks>, Arc<Tools>)>,
     shards: Vec<ArcSwap<Shard>>,
     /// One for each agent, in their order: a reload holds only those who would use what it replaces.
     gates: Box<[Gate]>,
@@ -52,9 +53,11 @@ pub struct Generation {
 impl Generation {
     pub(super) fn new(id: GenerationId, roster: Roster, inventory: Arc<Inventory>, shards: Vec<Arc<Shard>>) -> Self {
         let hooks = inventory.hooks();
+        let tools = inventory.tools();
         let listing = roster.settings().agents.iter().filter_map(|agent| {
             let plugins = agent.plugins.as_ref()?;
-            Some((agent.name.clone(), Arc::new(hooks.only(plugins))))
+            let own = (Arc::new(hooks.only(plugins)), Arc::new(tools.only(plugins)));
+            Some((agent.name.clone(), own))
         });
         // a turn of no agent is told so by whoever casts it: until then it counts with the first one's
         let gates = (0..roster.settings().agents.len().max(1)).map(|_| Gate::open());
@@ -72,7 +75,14 @@ impl Generation {
 
     /// Who is called for which hook in turns of an agent.
     pub fn hooks_of(&self, agent: &AgentSettings) -> &Arc<Hooks> {
-        self.agents.get(&agent.name).unwrap_or(self.inventory.hooks())
+        let own = self.agents.get(&agent.name);
+        own.map_or(self.inventory.hooks(), |(hooks, _)| hooks)
+    }
+
+    /// The tools that turns of an agent may use.
+    pub fn tools_of(&self, agent: &AgentSettings) -> &Arc<Tools> {
+        let own = self.agents.get(&agent.name);
+        own.map_or(self.inventory.tools(), |(_, tools)| tools)
     }
 
     /// How many session arbiters there are.

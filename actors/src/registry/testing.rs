@@ -80,9 +80,8 @@ pub(crate) fn turn(agent: Option<&str>) -> Arc<TurnRequest> {
 pub(crate) fn no_plugins() -> Arc<crate::inventory::Inventory> {
     let telemetry = crate::telemetry::Telemetry::new().expect("sound");
     let clock = understudy_messages::clock::Clock::movable();
+    let tools = crate::tools::Tools::none(clock.clone());
     let hooks = crate::hooks::Hooks::nobody(clock, crate::supervision::Tasks::new(), telemetry);
-    Arc::new(crate::inventory::Inventory::empty(
-        Arc::new(settings()),
-        Arc::new(hooks),
-    ))
+    let inventory = crate::inventory::Inventory::of(Arc::new(settings()), Arc::new(hooks), Arc::new(tools));
+    Arc::new(inventory)
 }

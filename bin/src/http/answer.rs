@@ -16,8 +16,9 @@ use understudy_messages::terminal::TurnFailure;
 use understudy_messages::turn::TurnRequest;
 use understudy_providers::wire::{Kept, Style, Writer, kept};
 
+use super::gathered::{Gathered, REMOVED};
 use super::responses::Memory;
-use super::{error, headers};
+use super::{error, headers, native};
 
 const SERVED_BY: HeaderName = HeaderName::from_static("x-understudy-served-by");
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-understudy-attempts");
@@ -49,7 +50,7 @@ impl Frames {
         }
     }
 
-    fn writer(&self, head: &AnswerHead) -> Writer {
+    pub(super) fn writer(&self, head: &AnswerHead) -> Writer {
         let since = self.clock.wall().duration_since(UNIX_EPOCH);
         Writer::new(Style {
             request: self.request.clone(),
@@ -61,6 +62,9 @@ impl Frames {
 
 /// Waits for the head, then answers: whole, or as a stream.
 pub(super) async fn respond(mut turn: Frames) -> HttpResponse {
+    if turn.endpoint() == Endpoint::Native {
+        return native::respond(turn).await;
+    }
     let response = match turn.frames.recv().await {
         Some(ClientFrame::Head(head)) if head.streaming => return stream(&head, turn),
         Some(ClientFrame::Head(head)) => whole(&head, &mut turn).await,
@@ -72,26 +76,32 @@ pub(super) async fn respond(mut turn: Frames) -> HttpResponse {
 }
 
 async fn whole(head: &AnswerHead, turn: &mut Frames) -> HttpResponse {
-    let (mut body, mut pieces) = (Bytes::new(), Vec::new());
+    let mut gathered = Gathered::default();
     loop {
         match turn.frames.recv().await {
-            Some(ClientFrame::Data(bytes)) if body.is_empty() => body = bytes,
-            Some(ClientFrame::Data(bytes)) => body = [body, bytes].concat().into(),
-            Some(ClientFrame::Pieces(more)) => pieces.extend(more),
+            Some(ClientFrame::Data(bytes)) => gathered.data(bytes),
+            Some(ClientFrame::Pieces(pieces)) => gathered.pieces(pieces),
+            Some(ClientFrame::Seam(seam)) => gathered.seam(&seam),
+            Some(ClientFrame::Note(note)) => gathered.note(&note),
+            Some(ClientFrame::KeepAlive) => {}
             Some(ClientFrame::End { .. }) => break,
             Some(ClientFrame::Failed(failure)) => return error::respond(turn.endpoint(), &failure, None),
-            Some(ClientFrame::Seam(_) | ClientFrame::Note(_) | ClientFrame::KeepAlive) => {}
             Some(ClientFrame::Head(_)) | None => return lost(turn.endpoint()),
         }
     }
+    let pieces = gathered.take_pieces();
     if !pieces.is_empty() {
         let mut writer = turn.writer(head);
-        body = writer.whole(pieces);
+        gathered.body = writer.whole(pieces);
         turn.keep(|| writer.kept());
     } else {
-        turn.keep(|| kept(&body));
+        turn.keep(|| kept(&gathered.body));
     }
-    begin(head).content_type("application/json").body(body)
+    let mut response = begin(head);
+    if let Some(removed) = gathered.removed() {
+        response.insert_header((REMOVED, removed));
+    }
+    response.content_type("application/json").body(gathered.body)
 }
 
 fn stream(head: &AnswerHead, turn: Frames) -> HttpResponse {
@@ -118,7 +128,7 @@ fn stream(head: &AnswerHead, turn: Frames) -> HttpResponse {
 }
 
 /// A frame in the client's format, and whether more will come.
-fn written(frame: ClientFrame, writer: &mut Writer) -> (Bytes, bool) {
+pub(super) fn written(frame: ClientFrame, writer: &mut Writer) -> (Bytes, bool) {
     match frame {
         ClientFrame::Data(bytes) => (writer.pass(bytes), true),
         ClientFrame::Pieces(pieces) => (writer.pieces(pieces), true),
@@ -131,7 +141,7 @@ fn written(frame: ClientFrame, writer: &mut Writer) -> (Bytes, bool) {
     }
 }
 
-fn begin(head: &AnswerHead) -> HttpResponseBuilder {
+pub(super) fn begin(head: &AnswerHead) -> HttpResponseBuilder {
     let mut response = HttpResponse::Ok();
     headers::to_client(&mut response, &head.headers);
     if let Ok(served_by) = HeaderValue::from_bytes(head.served_by.to_string().as_bytes()) {
@@ -147,7 +157,7 @@ fn begin(head: &AnswerHead) -> HttpResponseBuilder {
 }
 
 /// Conductor and session are both gone.
-fn lost(endpoint: Endpoint) -> HttpResponse {
+pub(super) fn lost(endpoint: Endpoint) -> HttpResponse {
     let hint = "The gateway lost this turn. Please try again.";
     error::respond(endpoint, &TurnFailure::ours(500, "turn_lost", hint), None)
 }

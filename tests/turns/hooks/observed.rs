@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use understudy_messages::failure::{Cut, Failure, Reason};
 use understudy_messages::hooks::{Hook, HookResult};
 
-use super::{Call, Heard, Plugin, asked, message, waiting};
+use super::{Call, Heard, Plugin, asked, fenced, message, waiting};
 use crate::house::{House, Play};
 use crate::stage::{DONE, SECOND_SAYS, Stage, lead, question, refusal, second, stream, text};
 
@@ -79,7 +79,7 @@ async fn after_something_ran_that_may_not_run_twice_nobody_else_is_asked_case_55
     })
     .await;
     assert!(house.ask().await.is_err());
-    assert_eq!(house.targets(), ["a/x"]);
+    assert_eq!(house.targets(), ["a/x"; 3], "the same model alone");
     assert_eq!(
         heard.await_of(Hook::ModelFailover, 1).await[0].facts["decision"],
         "surface_error"
@@ -286,7 +286,7 @@ async fn each_call_of_a_model_is_told_with_what_it_was_told_and_what_it_said() {
         let conversation = call.event.conversation().expect("shown").look().clone();
         assert_eq!(
             (conversation.system_prompt.as_deref(), &*conversation.prompt),
-            (Some("CANON"), "hi")
+            (Some(&*fenced("CANON")), "hi")
         );
     }
     let (started, ended) = (

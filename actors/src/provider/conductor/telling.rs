@@ -4,22 +4,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use understudy_messages::clock::Instant;
+use understudy_messages::conversation::Part;
 use understudy_messages::events::{CandidateSkipped, Decision, FailoverDecided};
 use understudy_messages::failure::Reason;
 use understudy_messages::hooks::{Hook, HookEvent, ModelFailoverEvent, RunIds};
 use understudy_messages::ids::ModelRef;
 use understudy_messages::provider::{Answered, AttemptError};
-use understudy_messages::session::Prompt;
 use understudy_messages::turn::Candidate;
 
 use super::Conductor;
 
 impl Conductor {
     /// A model is about to be asked.
-    pub(super) fn calling(&self, candidate: &Candidate, prompt: &Prompt) {
+    pub(super) fn calling(&self, candidate: &Candidate) {
         let turn = &self.turn;
         if turn.hooks.fires(Hook::LlmInput) && turn.request.endpoint.is_conversation() {
-            let conversation = prompt.conversation(&turn.scene).clone();
+            let conversation = self.shown(None);
             self.fire(HookEvent::LlmInput { conversation }, candidate);
         }
         if turn.hooks.fires(Hook::ModelCallStarted) {
@@ -54,7 +54,7 @@ impl Conductor {
             && self.turn.request.endpoint.is_conversation()
         {
             let event = HookEvent::LlmOutput {
-                text: Arc::from(answered.text.as_deref().unwrap_or_default()),
+                text: said(answered),
                 usage: answered.usage,
             };
             self.fire(event, candidate);
@@ -133,6 +133,18 @@ impl Conductor {
     }
 }
 
+/// What the model said, whether or not the client has it yet.
+fn said(answered: &Answered) -> Arc<str> {
+    if answered.held.is_none() {
+        return Arc::from(answered.text.as_deref().unwrap_or_default());
+    }
+    let texts = answered.said.iter().filter_map(|part| match part {
+        Part::Text(text) | Part::Refusal(text) => Some(&**text),
+        Part::Media(_) | Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) => None,
+    });
+    texts.collect::<String>().into()
+}
+
 /// Whether a failure of this reason lets the credential rest, and not just the model.
 const fn rests_credential(reason: Reason) -> bool {
     matches!(
@@ -141,6 +153,6 @@ const fn rests_credential(reason: Reason) -> bool {
     )
 }
 
-fn millis(duration: Duration) -> u64 {
+pub(super) fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }
