@@ -52,7 +52,7 @@ pub(super) struct Conductor {
     first_failure: Option<(Instant, Reason)>,
     /// Those who rest and of whom plugins have not been told yet.
     passed_over: Vec<(ModelRef, Reason)>,
-    /// Time spent on providers and on waits that they asked for.
+    /// Time spent on providers, on waits that they asked for, and on tools.
     upstream: Duration,
 }
 
