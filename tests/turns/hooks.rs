@@ -2,6 +2,7 @@
 
 mod canon;
 mod chain;
+mod gate;
 mod observed;
 mod prompts;
 mod refused;
