@@ -489,6 +489,53 @@ async fn whoever_never_registered_guards_if_its_manifest_promises_a_policy_or_a_
     );
 }
 
+#[cfg(feature = "js")]
+#[actix::test]
+async fn a_guard_whose_engine_was_given_up_refuses_until_it_has_another_one() {
+    let folder = Folder::with("{ id: 'guard', main: 'index.js', configSchema: {} }");
+    let hang = folder.0.join("hang");
+    fs::write(&hang, "").expect("a file");
+    // one search of the engine's own, which asks nobody whether to go on
+    let code = format!(
+        "import {{ existsSync }} from 'node:fs';
+        export function register(api) {{
+            api.on('before_tool_call', () => {{
+                if (existsSync({:?})) 'a'.repeat(6e5).indexOf('a'.repeat(3e5) + 'b');
+                return {{ block: true, blockReason: 'no' }};
+            }}, {{ timeoutMs: 30 }});
+        }}",
+        hang.display().to_string()
+    );
+    fs::write(folder.0.join("index.js"), code).expect("a file");
+    let hosts = Hosts {
+        js: Some(understudy_plugins::js::constructor()),
+        ..Hosts::default()
+    };
+    let path = folder.0.display();
+    let plugins = loaded(&format!("load_paths: ['{path}'], allow: [guard]"), &hosts).await;
+    let restarts = || json!(plugins.report())["plugins"][0]["restarts"].clone();
+    let clock = Clock::real();
+    let end = clock.now() + Duration::from_secs(60);
+    while plugins.missing().next().is_none() {
+        assert!(clock.now() < end, "it was never given up");
+        let fate = judged(plugins.hooks()).await;
+        assert!(matches!(fate, ToolFate::Blocked { veto: false, .. }), "{fate:?}");
+    }
+    fs::remove_file(&hang).expect("removed");
+    loop {
+        assert!(clock.now() < end, "it never came back");
+        let ToolFate::Blocked { veto, .. } = judged(plugins.hooks()).await else {
+            panic!("a guard that is away is no open gate");
+        };
+        if veto {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(restarts(), 1);
+    plugins.stop(&clock).await;
+}
+
 #[actix::test]
 async fn settings_that_the_schema_refuses_keep_a_plugin_from_loading() {
     let schema = "{ type: 'object', properties: { n: { type: 'integer' } } }";

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use rustix::time::{ClockId, clock_gettime};
 use serde_json::{Map, json};
 use understudy::scrape::Scrape;
-use understudy_actors::hooks::{Access, HookTable, Hooks, LoadedPlugin};
+use understudy_actors::hooks::Hooks;
 use understudy_actors::session::told;
 use understudy_actors::telemetry::HOOK_CALLS;
 use understudy_messages::clock::Clock;
@@ -59,7 +59,7 @@ impl Bed {
         };
         bed.add_hosts(endpoint).await;
         bed.add_guards(endpoint).await;
-        nothing_is_copied(&bed.rows.last().expect("rows").conversation).await;
+        nothing_is_copied(&bed.house, &conversation(200, 6)).await;
         bed
     }
 
@@ -217,7 +217,7 @@ fn snapshot(body: &Bytes) -> Arc<Snapshot> {
 ///
 /// # Panics
 /// When they are not.
-async fn nothing_is_copied(body: &Bytes) {
+async fn nothing_is_copied(house: &House, body: &Bytes) {
     let shown: Arc<Mutex<Vec<usize>>> = Arc::default();
     let mut registration = Registration::default();
     for _ in 0..16 {
@@ -233,19 +233,7 @@ async fn nothing_is_copied(body: &Bytes) {
             Handler::Quick(Arc::new(note)),
         );
     }
-    let plugin = LoadedPlugin {
-        id: "sixteen".into(),
-        access: Access {
-            conversation: true,
-            ..Access::default()
-        },
-        registration: Arc::new(registration),
-        port: None,
-    };
-    let (table, _) = HookTable::new(&[plugin], Vec::new());
-    let telemetry = understudy_actors::telemetry::Telemetry::new().expect("a sound table");
-    let tasks = understudy_actors::supervision::Tasks::new();
-    let hooks = Hooks::new(Arc::new(table), Clock::real(), tasks, telemetry);
+    let hooks = house.alone(registration, None, true);
     hooks.judge(tool_call(snapshot(body)), Arc::default()).await;
     let shown = shown.lock().expect("sound");
     let places: HashSet<&usize> = shown.iter().collect();

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use actix::{Actor, Arbiter};
+use actix::{Actor, Arbiter, Recipient};
 use futures::FutureExt;
 use serde_json::{Value, json};
 use understudy_actors::hooks::{Access, HookTable, Hooks, LoadedPlugin};
@@ -13,10 +13,11 @@ use understudy_actors::supervision::Tasks;
 use understudy_actors::telemetry::Telemetry;
 use understudy_messages::clock::Clock;
 use understudy_messages::hooks::{HookEvent, HookResult, Parsed};
+use understudy_messages::plugin::CallHook;
 use understudy_plugins::hosts::{Hosts, Load};
 use understudy_plugins::manifest::{HostKind, Manifest};
 use understudy_plugins::native::{NativeApi, NativePlugin};
-use understudy_plugins::registration::HookOptions;
+use understudy_plugins::registration::{HookOptions, Registration};
 
 use crate::child;
 
@@ -165,7 +166,7 @@ impl House {
         };
         self.hosts.native = vec![Arc::new(plugin)];
         let instance = self.hosts.load(plugin.host(), load).await.expect("it registers");
-        let registration = Arc::new(instance.registration().clone());
+        let registration = instance.registration().clone();
         assert_eq!((registration.warnings.len(), registration.hooks.is_empty()), (0, false));
         let served = Served::new(ID.into(), instance);
         let arbiter = Arbiter::with_tokio_rt(understudy::shared_runtime);
@@ -174,25 +175,23 @@ impl House {
             move |_| PluginInstanceActor::new(served)
         });
         self.at_work.push((served, arbiter));
-        let loaded = LoadedPlugin {
+        self.alone(registration, Some(actor.recipient()), sees)
+    }
+
+    /// The hooks of one plugin that has registered this.
+    pub fn alone(&self, registration: Registration, port: Option<Recipient<CallHook>>, sees: bool) -> Hooks {
+        let plugin = LoadedPlugin {
             id: ID.into(),
             access: Access {
-                conversation: true,
+                conversation: sees,
                 injection: true,
                 ..Access::default()
             },
-            registration,
-            port: Some(actor.recipient()),
+            registration: Arc::new(registration),
+            port,
+            tools: None,
         };
-        let narrow = |loaded: LoadedPlugin| LoadedPlugin {
-            access: Access {
-                injection: true,
-                ..Access::default()
-            },
-            ..loaded
-        };
-        let loaded = if sees { loaded } else { narrow(loaded) };
-        let (table, _) = HookTable::new(&[loaded], Vec::new());
+        let (table, _) = HookTable::new(&[plugin], Vec::new());
         Hooks::new(Arc::new(table), Clock::real(), Tasks::new(), self.telemetry.clone())
     }
 
