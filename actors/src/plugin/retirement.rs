@@ -120,3 +120,6 @@ impl Served {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
