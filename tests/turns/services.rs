@@ -420,24 +420,23 @@ async fn a_gateway_that_stops_gives_up_its_reload_and_stops_every_service_once_c
     {
         let mut stage = stage(&[&keeper], "").await;
         keeper.route.send_replace(Does::Hangs);
-        let called = stage
-            .gateway
-            .client()
-            .get(stage.gateway.api("/plugins/keeper/hook"))
-            .send();
-        let asked = stage
-            .gateway
-            .client()
-            .post(stage.gateway.admin("/admin/v1/plugins/reload"));
+        let client = stage.gateway.client().clone();
+        let called = client.get(stage.gateway.api("/plugins/keeper/hook")).send();
+        let asked = client.post(stage.gateway.admin("/admin/v1/plugins/reload"));
         let asked = asked.header("content-type", "application/json");
-        let asked = asked.body(json!({ "plugins": ["keeper"] }).to_string()).send();
-        let (called, asked) = (tokio::spawn(called), tokio::spawn(asked));
-        while phase(&stage).await.as_deref() != Some("reloading") {}
-        stage.gateway.begin_stop(Duration::ZERO);
-        let reply = read(asked.await.expect("whole").expect("a response")).await;
+        let asked = asked.body(json!({ "plugins": ["keeper"] }).to_string());
+        let during = async {
+            until_at_work(&stage).await;
+            let stops = async {
+                while phase(&stage).await.as_deref() != Some("reloading") {}
+                stage.gateway.begin_stop(Duration::ZERO);
+            };
+            let (asked, ()) = tokio::join!(asked.send(), stops);
+            keeper.route.send_replace(Does::Well);
+            read(asked.expect("a response")).await
+        };
+        let (_answered_or_cut_off, reply) = tokio::join!(called, during);
         assert_eq!(error(&reply), (409, "cancelled".to_owned(), false), "{}", reply.text());
-        keeper.route.send_replace(Does::Well);
-        let _answered_or_cut_off = called.await;
     }
     assert_eq!(keeper.told(), [(1, "start"), (1, "stop")], "nothing new began");
 }
