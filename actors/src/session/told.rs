@@ -21,13 +21,20 @@ pub(crate) fn request(request: &TurnRequest) -> Parsed {
 }
 
 /// The conversation in a body; an empty one where it cannot be read.
-pub(super) fn body(endpoint: Endpoint, body: &[u8]) -> Parsed {
+pub fn body(endpoint: Endpoint, body: &[u8]) -> Parsed {
     match endpoint {
         Endpoint::Embeddings => embedded(body),
         Endpoint::Chat | Endpoint::Responses | Endpoint::Messages | Endpoint::CountTokens | Endpoint::Native => {
             wire::read(endpoint, body).map_or_else(|_| Parsed::default(), conversation)
         }
     }
+}
+
+/// What a transcript says; its items are those of Responses, each as JSON.
+pub fn transcript(items: &[Arc<str>]) -> Vec<Value> {
+    let items: Vec<&str> = items.iter().map(|item| &**item).collect();
+    let request = format!(r#"{{"model":"-","input":[{}]}}"#, items.join(","));
+    body(Endpoint::Native, request.as_bytes()).messages.to_vec()
 }
 
 /// The conversation with an answer behind it.
