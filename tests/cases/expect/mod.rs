@@ -19,7 +19,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::seen::Seen;
-use events::EventRule;
+use events::{EventRule, Hook};
 use metrics::{MetricRule, MetricsShape};
 use received::BodyRule;
 use responses::ResponseRule;
@@ -67,6 +67,12 @@ impl Expect {
     /// Whether somebody will look at the log.
     pub(crate) fn searches_the_log(&self) -> bool {
         !self.never_anywhere.is_empty() || !self.logs_contain.is_empty()
+    }
+
+    /// Whether somebody will look at calls of tools.
+    pub(crate) fn is_about_tools(&self) -> bool {
+        let named = self.events.iter().any(|event| event.hook == Hook::BeforeToolCall);
+        named || self.tools_executed.is_some()
     }
 
     /// Every expectation that does not hold.

@@ -18,6 +18,8 @@ fn a_false_count_of_a_hook_is_refused() {
             event(json!({ "hook": "model_failover" })),
             event(json!({ "hook": "model_failure_terminal", "count": 0 })),
             event(json!({ "hook": "model_failover", "request": "r2", "count": 0 })),
+            event(json!({ "hook": "before_tool_call", "plugin": "guard", "request": "r1", "count": 1 })),
+            event(json!({ "hook": "before_tool_call", "count": 0 })),
         ],
         &[
             event(json!({ "hook": "model_failover", "count": 0 })),
@@ -25,6 +27,9 @@ fn a_false_count_of_a_hook_is_refused() {
             event(json!({ "hook": "model_failure_terminal" })),
             event(json!({ "hook": "model_failover", "request": "r2", "count": 1 })),
             event(json!({ "hook": "model_failover", "request": "r9", "count": 0 })),
+            event(json!({ "hook": "before_tool_call", "plugin": "guard", "count": 0 })),
+            event(json!({ "hook": "before_tool_call", "plugin": "other" })),
+            event(json!({ "hook": "model_failover", "plugin": "guard" })),
         ],
     );
 }
@@ -62,6 +67,8 @@ fn a_false_metric_is_refused() {
             metric(json!({ "role": "requests", "labels": { "outcome": "ok" }, "delta": 2 })),
             metric(json!({ "role": "tokens", "labels": { "target": "b/m2" }, "delta": 2 })),
             metric(json!({ "role": "in_flight", "value": 0 })),
+            metric(json!({ "role": "hook_failures", "labels": { "plugin": "logger" }, "delta": 2 })),
+            metric(json!({ "role": "hook_failures", "labels": { "plugin": "logger", "kind": "error" }, "delta": 2 })),
         ],
         &[
             metric(json!({ "role": "requests", "labels": { "outcome": "ok" }, "delta": 1 })),
@@ -69,6 +76,9 @@ fn a_false_metric_is_refused() {
             metric(json!({ "role": "tokens", "labels": { "target": "a/m1" }, "delta": 0 })),
             metric(json!({ "role": "in_flight", "value": 1 })),
             metric(json!({ "role": "reloads", "delta": 0 })),
+            metric(json!({ "role": "hook_failures", "labels": { "plugin": "logger" }, "delta": 4 })),
+            metric(json!({ "role": "hook_failures", "labels": { "plugin": "logger", "kind": "timeout" }, "delta": 2 })),
+            metric(json!({ "role": "hook_failures", "labels": { "plugin": "other" }, "delta": 2 })),
         ],
     );
 }
