@@ -1,10 +1,12 @@
 //! Turns with plugins at work: what they are told, what they change, what they refuse.
 
+mod calls;
 mod canon;
 mod chain;
 mod observed;
 mod prompts;
 mod refused;
+mod terminal;
 
 use std::sync::{Arc, Mutex};
 

@@ -17,6 +17,7 @@ use understudy_messages::ids::ModelRef;
 use understudy_messages::provider::{Answered, Attempt, AttemptError, Perform};
 use understudy_messages::session::{PreparePrompt, Prompt};
 use understudy_messages::terminal::{TurnFailure, conclude};
+use understudy_messages::traffic::Traffic;
 use understudy_messages::turn::{AttemptRecord, Candidate, Cast, Performance, TurnContext, TurnOutcome};
 
 use self::broken::Broken;
@@ -47,6 +48,8 @@ pub(super) struct Conductor {
     first_failure: Option<(Instant, Reason)>,
     /// Those who rest and of whom plugins have not been told yet.
     passed_over: Vec<(ModelRef, Reason)>,
+    /// What the attempt under way exchanges, where somebody wants to know it.
+    traffic: Option<Arc<Traffic>>,
     /// Time spent on providers and on waits that they asked for.
     upstream: Duration,
 }
@@ -79,6 +82,7 @@ impl Conductor {
             asked_early: false,
             first_failure: None,
             passed_over: Vec::new(),
+            traffic: None,
             upstream: Duration::ZERO,
         }
     }
@@ -159,6 +163,7 @@ impl Conductor {
             continuable: self.is_continuable(),
             gated: self.turn.is_gated(),
             credential,
+            traffic: self.traffic.clone(),
             cancel: self.turn.cancel.child(),
         };
         let port = slot.ok_or_else(lost)?;

@@ -135,6 +135,7 @@ impl Turn {
         let (conversation, text) = (turn.scene.conversation().clone(), performance.text.clone());
         let duration = self.context.clock.now().duration_since(self.run.received);
         let event = HookEvent::AgentEnd {
+            run_id: turn.scene.context().run_id.clone(),
             conversation: Snapshot::new(move || told::with_answer(conversation.look(), text.as_deref())),
             success: performance.outcome == TurnOutcome::Completed,
             error: error(&performance.outcome).map(str::to_owned),
