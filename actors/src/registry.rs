@@ -21,6 +21,7 @@ use understudy_messages::registry::{
     ReopenAdmission,
 };
 use understudy_messages::settings::Settings;
+use understudy_messages::tools::TurnTools;
 
 pub(crate) use admission::GATE_WAIT;
 pub use admission::{Admission, AdmitTurn};
@@ -32,6 +33,7 @@ use crate::hooks::Hooks;
 use crate::supervision::EndOfLife;
 use crate::tap::EventTap;
 use crate::telemetry::Telemetry;
+use crate::tools::Tools;
 
 /// What outlives a registry actor that is started again.
 #[derive(Clone)]
@@ -40,6 +42,8 @@ pub struct RegistryContext {
     pub settings: Arc<Settings>,
     /// The hooks of the first generation.
     pub hooks: Arc<Hooks>,
+    /// The tools of the first generation.
+    pub tools: Arc<Tools>,
     /// How many session arbiters must be listed before the first generation is published.
     pub shards_expected: usize,
     /// Where generations are published.
@@ -116,10 +120,11 @@ impl RegistryActor {
         let generation = Arc::new(Generation::new(
             id,
             roster,
-            self.context.hooks.clone(),
+            (self.context.hooks.clone(), self.context.tools.clone()),
             self.shards.clone(),
         ));
         self.context.telemetry.install(&self.context.settings);
+        self.context.telemetry.install_tools(self.context.tools.all());
         self.context.telemetry.generation(id.0);
         self.context.published.store(generation.clone());
         self.turnstile.open(&generation);

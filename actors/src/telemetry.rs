@@ -9,6 +9,7 @@ mod health;
 mod hooks;
 mod http;
 mod plugins;
+mod tools;
 mod turns;
 
 use std::sync::Arc;
@@ -119,6 +120,8 @@ table! {
     HOOK_CALLS = "understudy_hook_calls_total", Kind::Counter, "Handlers of plugins that were called, by what came of it";
     HOOK_DURATION = "understudy_hook_duration_seconds", Kind::Histogram(HOOKS), "One call of a plugin's handler";
     HOOK_DROPPED = "understudy_hook_events_dropped_total", Kind::Counter, "Hook events that nobody waits for and that came while too many were at work";
+    TOOL_CALLS = "understudy_tool_calls_total", Kind::Counter, "Calls of tools that ran here or were kept from running; tool is other where only a model has named it";
+    TOOL_DURATION = "understudy_tool_duration_seconds", Kind::Histogram(HOOKS), "One call of a tool that ran here";
     PLUGIN_INSTANCES = "understudy_plugin_instances", Kind::Gauge, "Instances of a plugin by state";
     PLUGIN_INFO = "understudy_plugin_info", Kind::Gauge, "1; the labels tell which plugins are loaded";
     CANON_EVALUATIONS = "understudy_canon_evaluations_total", Kind::Counter, "Prompts that the canon was asked about, by what came of it";

@@ -17,6 +17,7 @@ use understudy_actors::hooks::{Access, Hooks, LoadedPlugin};
 use understudy_actors::plugin::{InstanceState, Served};
 use understudy_actors::supervision::Supervision;
 use understudy_actors::telemetry::Telemetry;
+use understudy_actors::tools::Tools;
 use understudy_messages::clock::Clock;
 use understudy_messages::ids::Name;
 use understudy_plugins::canon::{self, CanonOptions};
@@ -59,6 +60,7 @@ pub(crate) struct Plugins {
     plugins: Vec<Plugin>,
     diagnostics: Vec<Diagnostic>,
     hooks: Arc<Hooks>,
+    tools: Arc<Tools>,
 }
 
 /// One plugin.
@@ -178,6 +180,11 @@ impl Plugins {
     /// The hooks of what is loaded.
     pub(crate) fn hooks(&self) -> &Arc<Hooks> {
         &self.hooks
+    }
+
+    /// The tools of what is loaded.
+    pub(crate) fn tools(&self) -> &Arc<Tools> {
+        &self.tools
     }
 
     /// Plugins that have to serve and do not: what they would judge is refused.

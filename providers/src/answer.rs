@@ -22,6 +22,8 @@ pub struct Whole {
     pub says_something: bool,
     /// Whether it calls tools.
     pub calls_tools: bool,
+    /// Whether it calls one in a way that pieces cannot tell; known where pieces were asked for.
+    pub untold: bool,
 }
 
 impl Whole {

@@ -1,16 +1,19 @@
-//! Going on with an answer that broke off: what the next model is told, and what of its continuation is new.
+//! Going on within a turn: what a model is told of what was said in it already, and what of a continuation is new.
 //!
-//! The text so far is put behind the conversation in the client's own format, and everything else in the body keeps its
-//! bytes; so it goes up like any other request, as it is or translated.
+//! Behind the conversation stand the rounds of calls and results, and the text of an answer that broke off. In the client's own
+//! format they are put there and everything else in the body keeps its bytes.
 
 use bytes::Bytes;
 use serde_json::json;
+use understudy_messages::conversation::{Conversation, Message, Part, Speaker};
 use understudy_messages::request::Endpoint;
 use understudy_messages::session::Continuation;
 use understudy_messages::settings::Api;
+use understudy_messages::tools::ToolRound;
 
 use crate::json::{Cursor, JsonError, Kind};
 use crate::splice::{Edit, splice};
+use crate::wire::{self, Target, Unsupported};
 
 pub(crate) mod overlap;
 #[cfg(test)]
@@ -32,29 +35,82 @@ pub fn takes_prefill(api: Api, endpoint: Endpoint, body: &[u8]) -> bool {
     }
 }
 
-/// The client's body with the text so far behind its conversation. `None` for a body that is no conversation.
+/// What a model is told of an answer that broke off: the text so far, and, without prefill, that it is to go on with it. Nothing
+/// where there is no text.
 ///
 /// No model is told the white space at the text's end: some refuse it. [`overlap`] takes that into account.
-pub(crate) fn extended(endpoint: Endpoint, body: &Bytes, continuation: &Continuation) -> Option<Bytes> {
+fn told(continuation: &Continuation) -> Vec<(Speaker, &str)> {
     let text = continuation.text.trim_end();
-    if text.is_empty() {
-        return Some(body.clone());
+    let mut told = Vec::new();
+    if !text.is_empty() {
+        told.push((Speaker::Assistant, text));
+        told.extend((!continuation.prefill).then_some((Speaker::User, GO_ON)));
     }
-    let mut told = json!({ "role": "assistant", "content": text }).to_string();
-    if !continuation.prefill {
-        told = format!("{told},{}", json!({ "role": "user", "content": GO_ON }));
+    told
+}
+
+/// What stands behind the conversation in this turn, to be written in any format.
+pub(crate) fn behind(rounds: &[ToolRound], continuation: Option<&Continuation>) -> Vec<Message> {
+    let told = continuation.into_iter().flat_map(told);
+    let told = told.map(|(speaker, text)| Message {
+        speaker,
+        parts: vec![Part::Text(text.to_owned())],
+    });
+    rounds.iter().flat_map(ToolRound::messages).chain(told).collect()
+}
+
+/// The client's body with the same behind its conversation, in its own format. `None` for a body that is no conversation.
+///
+/// # Errors
+/// [`Unsupported`] where the format has no words for it.
+pub(crate) fn extended(
+    endpoint: Endpoint,
+    body: &Bytes,
+    rounds: &[ToolRound],
+    continuation: Option<&Continuation>,
+) -> Result<Option<Bytes>, Unsupported> {
+    let mut items = written(endpoint, rounds)?.into_iter().collect::<Vec<_>>();
+    for (speaker, text) in continuation.into_iter().flat_map(told) {
+        let role = if speaker == Speaker::User { "user" } else { "assistant" };
+        items.push(json!({ "role": role, "content": text }).to_string());
     }
-    append(endpoint, body, &told).ok().flatten()
+    match items.is_empty() {
+        true => Ok(Some(body.clone())),
+        false => Ok(append(endpoint, body, &items.join(",")).ok().flatten()),
+    }
+}
+
+/// The rounds as items of a conversation, between commas.
+fn written(endpoint: Endpoint, rounds: &[ToolRound]) -> Result<Option<String>, Unsupported> {
+    let alone = Conversation {
+        messages: rounds.iter().flat_map(ToolRound::messages).collect(),
+        ..Conversation::default()
+    };
+    if alone.messages.is_empty() {
+        return Ok(None);
+    }
+    let target = Target {
+        model: "",
+        ask_usage: false,
+    };
+    let body = wire::write(endpoint.api(), &alone, &target)?.body;
+    let found = conversation(endpoint, &body).ok().flatten();
+    let items = found.and_then(|(_, list, _)| list.strip_prefix('[')?.strip_suffix(']'));
+    Ok(items.filter(|items| !items.is_empty()).map(str::to_owned))
+}
+
+/// The member of the conversation: its kind, its text and where that begins.
+fn conversation(endpoint: Endpoint, body: &[u8]) -> Result<Option<(Kind, &str, usize)>, JsonError> {
+    match endpoint {
+        Endpoint::Chat | Endpoint::Messages | Endpoint::CountTokens => member(body, "messages"),
+        Endpoint::Responses | Endpoint::Native => member(body, "input"),
+        Endpoint::Embeddings => Ok(None),
+    }
 }
 
 /// Appends messages to the conversation; one that is a single text becomes a message first.
 fn append(endpoint: Endpoint, body: &Bytes, told: &str) -> Result<Option<Bytes>, JsonError> {
-    let key = match endpoint {
-        Endpoint::Chat | Endpoint::Messages | Endpoint::CountTokens => "messages",
-        Endpoint::Responses | Endpoint::Native => "input",
-        Endpoint::Embeddings => return Ok(None),
-    };
-    let Some((kind, value, start)) = member(body, key)? else {
+    let Some((kind, value, start)) = conversation(endpoint, body)? else {
         return Ok(None);
     };
     let end = start + value.len();

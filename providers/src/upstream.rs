@@ -6,6 +6,7 @@ mod fault;
 mod frames;
 pub mod going_on;
 mod heard;
+mod holding;
 mod kept;
 mod relay;
 mod rest;
@@ -23,8 +24,7 @@ use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 use understudy_messages::client::{AnswerHead, ClientFrame};
 use understudy_messages::clock::{Clock, Instant};
-use understudy_messages::failure::{CancelCause, Cut, Failure, ProviderWords, Reason};
-use understudy_messages::hooks::Hook;
+use understudy_messages::failure::{CancelCause, Failure};
 use understudy_messages::provider::{Answered, Attempt, AttemptError, AttemptLimits};
 use understudy_messages::settings::ProviderSettings;
 
@@ -154,8 +154,9 @@ impl<'a> Exchange<'a> {
         self.upstream.settings.ask_usage && self.attempt.turn.request.facts.usage_edit.is_some()
     }
 
-    fn guards_tools(&self) -> bool {
-        self.attempt.turn.hooks.fires(Hook::BeforeToolCall)
+    /// Whether the client gets the provider's own bytes: not where somebody else's answer is gone on with.
+    fn passes_bytes(&self) -> bool {
+        self.verbatim && self.attempt.prompt.continuation.is_none()
     }
 
     /// The provider answered with an error status.
@@ -260,15 +261,6 @@ impl<'a> Exchange<'a> {
             dropped,
         }
     }
-}
-
-/// A tool call that a plugin would have to judge and cannot be laid before: it is not passed on.
-fn unguarded() -> Failure {
-    let mut failure = Failure::observed(Reason::Format, Cut::Answered);
-    failure.words = Some(ProviderWords::new(
-        "The model called a tool that a plugin of the gateway guards, and this release cannot lay calls before it.",
-    ));
-    failure
 }
 
 fn failed(failure: Failure) -> AttemptError {

@@ -169,4 +169,15 @@ impl Decoder {
             Self::Gemini(decoder) => decoder.read(frame, Some(pieces)),
         }
     }
+    /// Whether a tool was called in a way that no piece tells: more calls than are told apart, one without a name, or one that
+    /// only its own format knows. Known where pieces were asked for.
+    pub fn untold(&self) -> bool {
+        match self {
+            Self::Chat(decoder) => decoder.untold(),
+            Self::Responses(decoder) => decoder.untold(),
+            Self::Messages(decoder) => decoder.untold(),
+            // never passes as bytes
+            Self::Gemini(_) => false,
+        }
+    }
 }

@@ -14,10 +14,11 @@ use understudy_actors::hooks::{HookTable, Hooks, LoadedPlugin};
 use understudy_actors::provider::ledger::{CandidateState, Ledgers};
 use understudy_actors::provider::{ProviderActor, ProviderContext};
 use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
-use understudy_actors::session::{SessionContext, SessionShardActor, SessionShardSettings};
+use understudy_actors::session::{SessionContext, SessionShardActor, SessionShardSettings, TranscriptRoom};
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
 use understudy_actors::telemetry::Telemetry;
+use understudy_actors::tools::Tools;
 use understudy_messages::answer::Progress;
 use understudy_messages::cancel::TurnCancel;
 use understudy_messages::client::{AnswerHead, ClientChannel, ClientFrame, ClientGone};
@@ -382,6 +383,7 @@ impl House {
                 supervision.tasks.clone(),
                 provider.telemetry.clone(),
             )),
+            tools: Arc::new(Tools::new(plugins, self.clock.clone()).0),
             shards_expected: 1,
             published: published.clone(),
             telemetry: provider.telemetry.clone(),
@@ -405,6 +407,7 @@ impl House {
             tap: self.tap.clone(),
             ledgers: provider.ledgers.clone(),
             abort: CancellationToken::new(),
+            transcripts: TranscriptRoom::default(),
         };
         let shard = self.shard.clone();
         let limits = SessionShardSettings {
@@ -414,7 +417,7 @@ impl House {
         supervision.supervise(
             ActorKind::SessionShard,
             move |end| SessionShardActor::new(session.clone(), limits, end),
-            move |addr| shard.set(ShardPort { run: addr.recipient() }),
+            move |addr| shard.set(SessionShardActor::port(&addr)),
         );
         let providers = start_providers(&self.clock, supervision, settings, &provider, &attempt);
         *self.providers.borrow_mut() = providers.clone();
@@ -470,6 +473,7 @@ impl House {
             received: self.clock.now(),
             deadline: None,
             permit: self.permits.clone().try_acquire_owned().expect("a permit"),
+            names_model: true,
         };
         let shard = self.shard.get().expect("a shard");
         shard.run.send(run).await.expect("alive").expect("taken");

@@ -315,7 +315,8 @@ pub fn finish() -> String {
 /// The closing frame.
 pub const DONE: &str = "data: [DONE]\n\n";
 
-fn frame(choice: &Value) -> String {
+/// A frame about this choice.
+pub fn frame(choice: &Value) -> String {
     let chunk =
         json!({ "id": "c1", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [choice] });
     format!("data: {chunk}\n\n")

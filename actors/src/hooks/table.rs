@@ -8,7 +8,7 @@ use std::time::Duration;
 use actix::Recipient;
 use understudy_messages::hooks::{HOOKS, Hook};
 use understudy_messages::ids::Name;
-use understudy_messages::plugin::CallHook;
+use understudy_messages::plugin::{CallHook, CallTool};
 use understudy_plugins::Registration;
 use understudy_plugins::registration::{Handler, QuickHandler};
 
@@ -36,6 +36,8 @@ pub struct LoadedPlugin {
     pub registration: Arc<Registration>,
     /// Its instance; `None` where all its handlers are quick.
     pub port: Option<Recipient<CallHook>>,
+    /// Its instance, for its tools; `None` where it has none.
+    pub tools: Option<Recipient<CallTool>>,
 }
 
 /// One handler in its place.
@@ -203,6 +205,7 @@ mod tests {
             },
             registration: Arc::new(registration),
             port: None,
+            tools: None,
         }
     }
 

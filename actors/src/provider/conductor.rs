@@ -1,31 +1,35 @@
 //! The conductor: owns the cast of one turn until its end, asks one candidate after the other, writes the ending.
 
+mod asking;
 mod booking;
 mod broken;
+mod endings;
+mod gate;
 mod guarded;
 mod path;
+mod rounds;
+mod running;
 mod telling;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use understudy_messages::client::ClientFrame;
 use understudy_messages::clock::Instant;
-use understudy_messages::failure::{CancelCause, Cut, Failure, Reason};
-use understudy_messages::hooks::RunBlock;
+use understudy_messages::failure::{Failure, Reason};
 use understudy_messages::ids::ModelRef;
-use understudy_messages::provider::{Answered, Attempt, AttemptError, Perform};
-use understudy_messages::session::{PreparePrompt, Prompt};
-use understudy_messages::terminal::{TurnFailure, conclude};
+use understudy_messages::provider::{AttemptError, Perform};
+use understudy_messages::session::Prompt;
 use understudy_messages::traffic::Traffic;
-use understudy_messages::turn::{AttemptRecord, Candidate, Cast, Performance, TurnContext, TurnOutcome};
+use understudy_messages::turn::{AttemptRecord, Candidate, Cast, Performance, TurnContext};
 
+use self::asking::NoPrompt;
 use self::broken::Broken;
+use self::gate::Follows;
 use self::path::{Here, Tried};
+use self::rounds::Rounds;
 use super::ProviderContext;
 use super::failover::{Situation, Step, next_step};
 use super::ledger::{Purpose, Rest, Ticket};
-use crate::telemetry::StreamEnd;
 
 /// How long an ending may wait for a client that does not read.
 const ENDING_GRACE: Duration = Duration::from_secs(5);
@@ -39,6 +43,7 @@ pub(super) struct Conductor {
     tried: Vec<Tried>,
     attempts: Vec<AttemptRecord>,
     broken: Broken,
+    rounds: Rounds,
     /// Providers whose certificate could not be trusted in this turn.
     untrusted: Vec<usize>,
     /// The first verdict of a content filter, once another provider has been asked about it.
@@ -52,12 +57,6 @@ pub(super) struct Conductor {
     traffic: Option<Arc<Traffic>>,
     /// Time spent on providers and on waits that they asked for.
     upstream: Duration,
-}
-
-/// Why there is nothing to ask with.
-enum NoPrompt {
-    SessionLost,
-    Blocked(RunBlock),
 }
 
 /// What comes after a failed attempt.
@@ -77,6 +76,7 @@ impl Conductor {
             tried: Vec::new(),
             attempts: Vec::new(),
             broken: Broken::default(),
+            rounds: Rounds::default(),
             untrusted: Vec::new(),
             filtered: None,
             asked_early: false,
@@ -117,7 +117,7 @@ impl Conductor {
             self.here.prefilled = continuation.as_ref().is_some_and(|it| it.prefill);
             let (sent, probe) = (self.context.clock.now(), ticket.is_probe());
             self.here.used.push(ticket.credential());
-            self.calling(&candidate, &prompt);
+            self.calling(&candidate);
             let result = self.attempt(&candidate, prompt, ticket.credential()).await;
             self.called(&candidate, sent, &result);
             self.settle(ticket, &candidate.model, &result);
@@ -126,7 +126,18 @@ impl Conductor {
             let (failure, delivered) = match result {
                 Ok(answered) => {
                     self.here.prompt.iter().for_each(Prompt::was_answered);
-                    return self.answered(candidate.model.clone(), sent, answered).await;
+                    self.book_answer(&candidate.model, sent, &answered);
+                    match self.follow(&candidate, answered).await {
+                        Follows::End(answered) => return self.answered(candidate.model.clone(), *answered).await,
+                        Follows::Cancelled => return self.cancelled().await,
+                        Follows::TooManyRounds => return self.too_many_rounds().await,
+                        Follows::Again => {}
+                    }
+                    match self.again(&candidate) {
+                        Some(next) => ticket = next,
+                        None => return self.surface(None).await,
+                    }
+                    continue;
                 }
                 Err(AttemptError::Cancelled) => return self.cancelled().await,
                 Err(AttemptError::Failed { failure, delivered, .. }) => (failure, delivered),
@@ -139,62 +150,6 @@ impl Conductor {
                 Next::Cancelled => return self.cancelled().await,
             }
         }
-    }
-
-    async fn attempt(
-        &self,
-        candidate: &Arc<Candidate>,
-        prompt: Prompt,
-        credential: usize,
-    ) -> Result<Answered, AttemptError> {
-        let lost = || AttemptError::Failed {
-            failure: Failure::observed(Reason::Unknown, Cut::Lost),
-            malformed: 0,
-            usage: None,
-            delivered: None,
-        };
-        let slot = self.turn.providers.get(candidate.provider).and_then(|slot| slot.get());
-        let attempt = Attempt {
-            turn: self.turn.clone(),
-            candidate: candidate.clone(),
-            prompt,
-            number: u32::try_from(self.attempts.len() + 1).unwrap_or(u32::MAX),
-            successor: self.successor(None).is_some(),
-            continuable: self.is_continuable(),
-            gated: self.turn.is_gated(),
-            credential,
-            traffic: self.traffic.clone(),
-            cancel: self.turn.cancel.child(),
-        };
-        let port = slot.ok_or_else(lost)?;
-        self.turn.client.begin_attempt();
-        let answer = self.kept_alive(port.attempt.send(attempt)).await;
-        answer.unwrap_or_else(|_| Err(lost()))
-    }
-
-    /// What this candidate is to be told: asked for once, and the same for each of its attempts.
-    async fn prompt(&mut self, candidate: &Arc<Candidate>) -> Result<Prompt, NoPrompt> {
-        self.told_passed_over(Some(&candidate.model));
-        let prompt = match self.here.prompt.clone() {
-            Some(prompt) => prompt,
-            None => self.prepared(candidate).await?,
-        };
-        let continuation = self.continuation(candidate);
-        Ok(Prompt { continuation, ..prompt })
-    }
-
-    async fn prepared(&mut self, candidate: &Arc<Candidate>) -> Result<Prompt, NoPrompt> {
-        let ask = PreparePrompt {
-            turn: self.turn.clone(),
-            candidate: candidate.clone(),
-        };
-        self.turn.client.begin_attempt();
-        let prepared = self.kept_alive(self.turn.session.prepare.send(ask)).await;
-        let prompt = prepared
-            .map_err(|_| NoPrompt::SessionLost)?
-            .map_err(NoPrompt::Blocked)?;
-        self.here.prompt = Some(prompt.clone());
-        Ok(prompt)
     }
 
     /// Decides what to do about a failure and takes leave for it. What is published is what is done: a retry whose wait is
@@ -249,7 +204,7 @@ impl Conductor {
             other_credential: !probe
                 && ledger.is_some_and(|ledger| ledger.another_credential(&from.model.model, &self.here.used, now)),
             rotations: self.here.rotations,
-            attempts: u32::try_from(self.attempts.len()).unwrap_or(u32::MAX),
+            attempts: u32::try_from(self.attempts.len() - self.rounds.began).unwrap_or(u32::MAX),
             max_attempts: retry.max_total.unwrap_or(most),
             remaining: self.turn.deadline.saturating_duration_since(now),
             jitter: 0.5 + fastrand::f64(),
@@ -321,95 +276,5 @@ impl Conductor {
         ledger
             .ok_or(Rest::nobody(now))?
             .enter(&candidate.model.model, purpose, now)
-    }
-
-    async fn answered(self, model: ModelRef, sent: Instant, mut answered: Answered) -> Performance {
-        let text = answered.text.take().map(|text| self.whole_text(text));
-        self.book_answer(&model, sent, &answered);
-        let whole = self.tell(ClientFrame::End { last: answered.last }).await;
-        if !whole {
-            return self.cancelled().await;
-        }
-        self.stream_ended(StreamEnd::Ok);
-        let served_by = Some((self.here.position, model));
-        Performance {
-            served_by,
-            usage: self.whole_usage(answered.usage),
-            text,
-            ..self.performance(TurnOutcome::Completed, None)
-        }
-    }
-
-    async fn cancelled(self) -> Performance {
-        let cause = self.turn.cancel.cause().unwrap_or(CancelCause::Client);
-        let failure = TurnFailure::cancelled(cause, self.attempts.len());
-        if cause != CancelCause::Client {
-            self.tell(ClientFrame::Failed(failure.clone())).await;
-        }
-        self.stream_ended(StreamEnd::Cancelled);
-        let outcome = match cause {
-            CancelCause::RunBudget => TurnOutcome::Failed {
-                reason: Reason::Timeout,
-                after_content: self.turn.client.progress().is_answer(),
-            },
-            CancelCause::Client | CancelCause::CallerDeadline | CancelCause::Shutdown => {
-                TurnOutcome::Cancelled { cause }
-            }
-        };
-        self.performance(outcome, Some(failure))
-    }
-
-    /// The session died before it could say what the candidate is to be told.
-    async fn session_lost(self) -> Performance {
-        let hint = "The session is being restarted. Please try again.";
-        let failure = TurnFailure::ours(503, "session_lost", hint);
-        self.tell(ClientFrame::Failed(failure.clone())).await;
-        let after_content = self.turn.client.progress().is_answer();
-        let reason = Reason::Unknown;
-        self.performance(TurnOutcome::Failed { reason, after_content }, Some(failure))
-    }
-
-    /// Nobody could answer: tells the client why, and when to come back.
-    async fn surface(mut self, retry_after: Option<Duration>) -> Performance {
-        self.told_passed_over(None);
-        let soonest = self.soonest().into_iter().chain(retry_after).min();
-        let failure = self.outgrown().or_else(|| self.unsupported());
-        let failure = TurnFailure {
-            attempts: u32::try_from(self.attempts.len()).unwrap_or(u32::MAX),
-            ..failure.unwrap_or_else(|| conclude(&self.concluding(), soonest))
-        };
-        let last = self.tried.iter().rev().find_map(Tried::failure);
-        let last = self.broken.cause.as_ref().map(|(_, failure)| failure).or(last);
-        let reason = failure
-            .cause
-            .or(last.map(|last| last.reason))
-            .unwrap_or(Reason::Unknown);
-        let cut = last.map_or(Cut::Refused, |last| last.cut);
-        self.tell(ClientFrame::Failed(failure.clone())).await;
-        self.stream_ended(StreamEnd::from(cut));
-        let after_content = self.turn.client.progress().is_answer();
-        self.performance(TurnOutcome::Failed { reason, after_content }, Some(failure))
-    }
-
-    /// Writes the ending. `false` when the client left or does not read.
-    async fn tell(&self, frame: ClientFrame) -> bool {
-        let grace = self.context.clock.now() + ENDING_GRACE;
-        let told = self.context.clock.timeout_at(grace, self.turn.client.send(frame)).await;
-        matches!(told, Ok(Ok(())))
-    }
-
-    fn performance(self, outcome: TurnOutcome, failure: Option<TurnFailure>) -> Performance {
-        Performance {
-            outcome,
-            attempts: self.attempts,
-            served_by: None,
-            usage: None,
-            upstream: self.upstream,
-            failure,
-            tried: self.tried.iter().map(Tried::told).collect(),
-            text: None,
-            removed: Vec::new(),
-            said: Vec::new(),
-        }
     }
 }

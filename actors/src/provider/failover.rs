@@ -103,8 +103,11 @@ impl Step {
 /// The next step.
 pub fn next_step(failure: &Failure, situation: &Situation<'_>) -> Step {
     const SURFACE: Step = Step::Surface { retry_after: None };
-    if !situation.replay_safe || situation.attempts >= situation.max_attempts {
+    if situation.attempts >= situation.max_attempts {
         return SURFACE;
+    }
+    if !situation.replay_safe {
+        return here_alone(failure, situation).unwrap_or(SURFACE);
     }
     let onward = situation.successor.map_or(SURFACE, |to| Step::FallbackModel { to });
     if situation.delivered.is_answer() {
@@ -143,6 +146,19 @@ pub fn next_step(failure: &Failure, situation: &Situation<'_>) -> Step {
         | Reason::Unclassified
         | Reason::Unknown => same_candidate(failure, situation).unwrap_or(onward),
     }
+}
+
+/// After something that may not be done twice nobody else is asked, and with no other credential (contract §5.8): at most
+/// the same again, which goes on from what has been done.
+fn here_alone(failure: &Failure, situation: &Situation<'_>) -> Option<Step> {
+    let alone = Situation {
+        successor: None,
+        other_credential: false,
+        ..*situation
+    };
+    (!situation.delivered.is_answer())
+        .then(|| same_candidate(failure, &alone))
+        .flatten()
 }
 
 /// The same candidate once more, if that may help; otherwise a wait that is too long to begin is told to the client.

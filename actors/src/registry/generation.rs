@@ -14,6 +14,7 @@ use understudy_messages::settings::AgentSettings;
 use super::gate::Gate;
 use super::roster::Roster;
 use crate::hooks::Hooks;
+use crate::tools::Tools;
 
 /// The actors of one session arbiter. An actor that is started again takes its slot; an arbiter that comes back replaces
 /// the whole.
@@ -34,24 +35,33 @@ pub struct Generation {
     pub roster: Roster,
     /// Who is called for which hook, whichever agent speaks.
     pub hooks: Arc<Hooks>,
-    /// The hooks of agents that list their plugins.
-    agents: HashMap<Name, Arc<Hooks>>,
+    /// The tools that run here, whichever agent speaks.
+    pub tools: Arc<Tools>,
+    /// The hooks and tools of agents that list their plugins.
+    agents: HashMap<Name, (Arc<Hooks>, Arc<Tools>)>,
     shards: Vec<ArcSwap<Shard>>,
     pub(super) gate: Gate,
     pub(super) emptied: Notify,
 }
 
 impl Generation {
-    pub(super) fn new(id: GenerationId, roster: Roster, hooks: Arc<Hooks>, shards: Vec<Arc<Shard>>) -> Self {
+    pub(super) fn new(
+        id: GenerationId,
+        roster: Roster,
+        (hooks, tools): (Arc<Hooks>, Arc<Tools>),
+        shards: Vec<Arc<Shard>>,
+    ) -> Self {
         let listing = roster.settings().agents.iter().filter_map(|agent| {
             let plugins = agent.plugins.as_ref()?;
-            Some((agent.name.clone(), Arc::new(hooks.only(plugins))))
+            let own = (Arc::new(hooks.only(plugins)), Arc::new(tools.only(plugins)));
+            Some((agent.name.clone(), own))
         });
         Self {
             id,
             agents: listing.collect(),
             roster,
             hooks,
+            tools,
             shards: shards.into_iter().map(ArcSwap::from).collect(),
             gate: Gate::open(),
             emptied: Notify::new(),
@@ -60,7 +70,12 @@ impl Generation {
 
     /// Who is called for which hook in turns of an agent.
     pub fn hooks_of(&self, agent: &AgentSettings) -> &Arc<Hooks> {
-        self.agents.get(&agent.name).unwrap_or(&self.hooks)
+        self.agents.get(&agent.name).map_or(&self.hooks, |(hooks, _)| hooks)
+    }
+
+    /// The tools that turns of an agent may use.
+    pub fn tools_of(&self, agent: &AgentSettings) -> &Arc<Tools> {
+        self.agents.get(&agent.name).map_or(&self.tools, |(_, tools)| tools)
     }
 
     /// How many session arbiters there are.

@@ -53,13 +53,11 @@ pub(crate) fn settings() -> Settings {
     }
 }
 
-/// Hooks that nobody listens to.
-pub(crate) fn no_hooks() -> Arc<crate::hooks::Hooks> {
+/// Hooks that nobody listens to, and no tools.
+pub(crate) fn no_plugins() -> (Arc<crate::hooks::Hooks>, Arc<crate::tools::Tools>) {
     let telemetry = crate::telemetry::Telemetry::new().expect("sound");
     let clock = understudy_messages::clock::Clock::movable();
-    Arc::new(crate::hooks::Hooks::nobody(
-        clock,
-        crate::supervision::Tasks::new(),
-        telemetry,
-    ))
+    let tools = crate::tools::Tools::none(clock.clone());
+    let hooks = crate::hooks::Hooks::nobody(clock, crate::supervision::Tasks::new(), telemetry);
+    (Arc::new(hooks), Arc::new(tools))
 }

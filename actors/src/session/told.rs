@@ -30,6 +30,13 @@ pub(super) fn body(endpoint: Endpoint, body: &[u8]) -> Parsed {
     }
 }
 
+/// What a transcript says; its items are those of Responses, each as JSON.
+pub fn transcript(items: &[Arc<str>]) -> Vec<Value> {
+    let items: Vec<&str> = items.iter().map(|item| &**item).collect();
+    let request = format!(r#"{{"model":"-","input":[{}]}}"#, items.join(","));
+    body(Endpoint::Native, request.as_bytes()).messages.to_vec()
+}
+
 /// The conversation with an answer behind it.
 pub(super) fn with_answer(parsed: &Parsed, answer: Option<&str>) -> Parsed {
     let Some(answer) = answer else {
@@ -38,6 +45,16 @@ pub(super) fn with_answer(parsed: &Parsed, answer: Option<&str>) -> Parsed {
     let said = json!({ "role": "assistant", "content": [{ "type": "text", "text": answer }] });
     Parsed {
         messages: parsed.messages.iter().cloned().chain([said]).collect(),
+        ..parsed.clone()
+    }
+}
+
+/// The conversation with these messages behind it.
+pub(crate) fn with_messages(parsed: &Parsed, said: &[Message]) -> Parsed {
+    let mut messages = parsed.messages.to_vec();
+    said.iter().for_each(|message| add(message, &mut messages));
+    Parsed {
+        messages: messages.into(),
         ..parsed.clone()
     }
 }

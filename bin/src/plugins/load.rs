@@ -7,6 +7,7 @@ use actix::{Actor, Arbiter};
 use understudy_actors::hooks::{Access, HookTable, Hooks, LoadedPlugin};
 use understudy_actors::plugin::{PluginInstanceActor, Served};
 use understudy_actors::supervision::Supervision;
+use understudy_actors::tools::Tools;
 use understudy_messages::hooks::Hook;
 use understudy_messages::ids::Name;
 use understudy_messages::settings::{PluginsSettings, Settings};
@@ -17,7 +18,7 @@ use understudy_plugins::{Instance, Registration};
 
 use super::candidates::Candidate;
 use super::required::GATES;
-use super::tools::Tools;
+use super::tools::Owners;
 use super::{Diagnostic, Failure, Level, Phase, Plugin, Plugins, Status, Working};
 
 /// How long one plugin may take to register.
@@ -29,7 +30,7 @@ pub(crate) async fn load(settings: &Settings, hosts: &Hosts, supervision: &Super
         settings,
         hosts,
         supervision,
-        tools: Tools::default(),
+        tools: Owners::default(),
         plugins: Vec::new(),
         diagnostics: Vec::new(),
     };
@@ -48,7 +49,7 @@ pub(super) struct Loading<'a> {
     pub(super) settings: &'a Settings,
     pub(super) hosts: &'a Hosts,
     supervision: &'a Supervision,
-    tools: Tools,
+    tools: Owners,
     pub(super) plugins: Vec<Plugin>,
     pub(super) diagnostics: Vec<Diagnostic>,
 }
@@ -176,7 +177,8 @@ impl Loading<'_> {
                 id: candidate.id.clone(),
                 access: access.clone(),
                 registration: Arc::new(registration),
-                port: actor.map(actix::Addr::recipient),
+                port: actor.clone().map(actix::Addr::recipient),
+                tools: actor.map(actix::Addr::recipient),
             },
             arbiter,
         }
@@ -199,6 +201,10 @@ impl Loading<'_> {
                 format!("handler left out: {why}"),
             );
         }
+        let (tools, left_out) = Tools::new(&loaded, self.supervision.clock.clone());
+        for (plugin, why) in left_out {
+            self.note(Level::Warn, Phase::Register, Some(&plugin), format!("left out: {why}"));
+        }
         let injects = |id: &str| table.of(Hook::BeforePromptBuild).iter().any(|it| &*it.plugin == id);
         if injects("canon") && injects("canon-guardian") {
             let message = "canon and canon-guardian both write the canon into prompts: switch one of them off";
@@ -214,6 +220,7 @@ impl Loading<'_> {
             plugins: self.plugins,
             diagnostics: self.diagnostics,
             hooks: Arc::new(hooks),
+            tools: Arc::new(tools),
         };
         plugins.announce(telemetry);
         plugins

@@ -8,9 +8,9 @@ use understudy_plugins::manifest::Manifest;
 
 /// Tools and their owners.
 #[derive(Default)]
-pub(super) struct Tools(BTreeMap<String, Name>);
+pub(super) struct Owners(BTreeMap<String, Name>);
 
-impl Tools {
+impl Owners {
     /// Takes those tools out of a registration that are not the plugin's to register, and says why. What is not compiled
     /// in has to declare its tools in its manifest.
     pub(super) fn admit(
@@ -60,7 +60,7 @@ mod tests {
 
     #[test]
     fn the_second_owner_of_a_tool_is_refused_and_the_first_one_named() {
-        let mut tools = Tools::default();
+        let mut tools = Owners::default();
         let (mut first, mut second) = (registering(&["read"]), registering(&["read", "write"]));
         assert!(tools.admit(&"a".into(), None, &mut first).is_empty());
         let refusals = tools.admit(&"b".into(), None, &mut second);
@@ -74,7 +74,7 @@ mod tests {
             "{ id: 'p', main: 'a.js', contracts: { tools: ['read'] }, toolMetadata: { read: { replaySafe: true } } }";
         let (manifest, _) = Manifest::read(text).expect("a manifest");
         let mut registration = registering(&["read", "write"]);
-        let refusals = Tools::default().admit(&"p".into(), Some(&manifest), &mut registration);
+        let refusals = Owners::default().admit(&"p".into(), Some(&manifest), &mut registration);
         assert_eq!(refusals.len(), 1);
         assert!(registration.tools.len() == 1 && registration.tools[0].replay_safe);
     }

@@ -37,6 +37,7 @@ pub(crate) fn read(body: &[u8], pieces: Option<&mut Vec<Piece>>) -> Result<Whole
         error: None,
         says_something: delta.content || delta.tool_call,
         calls_tools: delta.tool_call,
+        untold: false,
     })
 }
 

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
 use reqwest::{Method, Request, Url};
 use secrecy::ExposeSecret;
+use understudy_messages::conversation::{Message, Part};
 use understudy_messages::failure::{Cut, ErrorCode, Failure, Nuance, ProviderWords, Reason};
 use understudy_messages::provider::AttemptError;
 use understudy_messages::request::Endpoint;
@@ -110,33 +111,50 @@ impl Exchange<'_> {
         Ok((request, dropped))
     }
 
-    /// The body: the client's own where the provider speaks its format, else what was said in it in the provider's.
+    /// The body: the client's own where the provider speaks its format, else what was said in it in the provider's. Behind it
+    /// what was said in this turn already.
     fn written(&self) -> Result<Written, AttemptError> {
-        let (turn, settings) = (&self.attempt.turn.request, &self.upstream.settings);
-        let prompt = &self.attempt.prompt;
-        let body = &prompt.body;
-        let (body, facts) = match &prompt.continuation {
-            None => (body.clone(), Cow::Borrowed(prompt.facts(turn))),
-            Some(continuation) => {
-                let body = continuation::extended(turn.endpoint, body, continuation);
-                let body = body.ok_or_else(|| unfit("an answer to this cannot be gone on with"))?;
-                let facts = wire::scan(turn.endpoint, &body).map_err(|error| unfit(&error.to_string()))?;
-                (body, Cow::Owned(facts))
-            }
-        };
         let target = Target {
             model: &self.attempt.candidate.model.model,
-            ask_usage: settings.ask_usage,
+            ask_usage: self.upstream.settings.ask_usage,
         };
-        if self.verbatim {
-            let body = wire::for_model(turn.endpoint, &body, &facts, &target);
-            return Ok(Written {
-                body,
-                dropped: Vec::new(),
-            });
+        match self.verbatim {
+            true => self.extended(&target),
+            false => self.translated(&target),
         }
-        let conversation = wire::read(turn.endpoint, &body).map_err(unread)?;
-        wire::write(settings.api, &conversation, &target).map_err(|error| unfit(&error.to_string()))
+    }
+
+    fn extended(&self, target: &Target<'_>) -> Result<Written, AttemptError> {
+        let (turn, prompt) = (&self.attempt.turn.request, &self.attempt.prompt);
+        let body = continuation::extended(
+            turn.endpoint,
+            &prompt.body,
+            &prompt.rounds,
+            prompt.continuation.as_deref(),
+        );
+        let body = body.map_err(|error| unfit(&error.to_string()))?;
+        let body = body.ok_or_else(|| unfit("an answer to this cannot be gone on with"))?;
+        let facts = match body.as_ptr() == prompt.body.as_ptr() {
+            true => Cow::Borrowed(prompt.facts(turn)),
+            false => Cow::Owned(wire::scan(turn.endpoint, &body).map_err(|error| unfit(&error.to_string()))?),
+        };
+        Ok(Written {
+            body: wire::for_model(turn.endpoint, &body, &facts, target),
+            dropped: Vec::new(),
+        })
+    }
+
+    fn translated(&self, target: &Target<'_>) -> Result<Written, AttemptError> {
+        let prompt = &self.attempt.prompt;
+        let mut conversation = wire::read(self.attempt.turn.request.endpoint, &prompt.body).map_err(unread)?;
+        let own_failures = conversation.messages.iter().any(tells_of_a_failed_tool);
+        let behind = continuation::behind(&prompt.rounds, prompt.continuation.as_deref());
+        conversation.messages.extend(behind);
+        let written = wire::write(self.upstream.settings.api, &conversation, target);
+        let mut written = written.map_err(|error| unfit(&error.to_string()))?;
+        // what failed here is no member of the client's request
+        written.dropped.retain(|name| own_failures || name != "is_error");
+        Ok(written)
     }
 
     fn headers(&self) -> HeaderMap {
@@ -180,6 +198,11 @@ impl Exchange<'_> {
         };
         value.ok().map(|value| (name, value))
     }
+}
+
+fn tells_of_a_failed_tool(message: &Message) -> bool {
+    let failed = |part: &Part| matches!(part, Part::ToolResult(result) if result.is_error);
+    message.parts.iter().any(failed)
 }
 
 /// The request cannot be taken apart: for want of words, or because it is none.

@@ -1,19 +1,25 @@
 //! What of a stream goes to the client, and when: as it comes, all at once when it is whole, or behind a seam where the
-//! attempt goes on with somebody else's answer. Also what may be gone on from should it break off.
+//! attempt goes on with somebody else's answer. What calls tools does not go, where somebody judges calls. Also what may be
+//! gone on from should it break off.
 
 use bytes::Bytes;
 use understudy_messages::answer::{Piece, Progress, Usage};
-use understudy_messages::client::{ClientFrame, Seam};
-use understudy_messages::provider::{AttemptError, Delivered};
+use understudy_messages::client::{AnswerHead, ClientFrame, Seam};
+use understudy_messages::provider::{Answered, AttemptError, Delivered};
 use understudy_messages::settings::BrokenStream;
+use understudy_messages::tools::HeldCalls;
 
 use super::Exchange;
 use super::going_on::GoingOn;
 use super::heard::Heard;
+use super::holding::Holding;
 use super::kept::Kept;
 
-/// The largest answer that `on_broken_stream: hold` holds. Of a larger one the rest goes out as it comes.
+/// The largest answer that `on_broken_stream: hold` holds: of a larger one the rest goes out as it comes. Also the most that
+/// is held of an answer that calls tools: of that nothing goes.
 const MOST_HELD: usize = 8 << 20;
+/// What a frame takes that is held beside calls, besides its bytes.
+const FRAME: usize = 64;
 
 /// The client's side of one stream.
 pub(super) struct Delivery<'a> {
@@ -29,11 +35,14 @@ pub(super) struct Delivery<'a> {
     kept: Kept,
     /// What was said, where somebody listens.
     heard: Option<Heard>,
+    /// What is known of the answer where calls of tools are held back.
+    pub(super) holding: Option<Holding>,
 }
 
 impl<'a> Delivery<'a> {
     pub(super) fn new(exchange: &'a Exchange<'a>, headers: Vec<(Bytes, Bytes)>, dropped: Vec<String>) -> Self {
-        let attempt = exchange.attempt;
+        let (attempt, api) = (exchange.attempt, exchange.upstream.settings.api);
+        let passes = exchange.passes_bytes().then_some(api);
         Self {
             headers,
             dropped,
@@ -42,18 +51,38 @@ impl<'a> Delivery<'a> {
             holds: attempt.turn.agent.on_broken_stream == BrokenStream::Hold,
             going_on: attempt.prompt.continuation.as_deref().map(GoingOn::new),
             kept: Kept::new(attempt.continuable),
-            heard: attempt
-                .turn
-                .wants_text()
-                .then(|| Heard::new(exchange.upstream.settings.api)),
+            heard: attempt.turn.wants_text().then(|| Heard::new(api)),
+            holding: attempt.gated.then(|| Holding::new(attempt, passes)),
             exchange,
         }
+    }
+
+    /// What of a frame's pieces is for the client.
+    pub(super) fn new_in(&mut self, mut pieces: Vec<Piece>) -> Option<ClientFrame> {
+        if let Some(holding) = &mut self.holding {
+            holding.complete(&mut pieces);
+            holding.said_anyway(&pieces);
+        }
+        let new = match &mut self.going_on {
+            Some(going_on) => going_on.new_in(pieces),
+            None => pieces,
+        };
+        if let Some(holding) = &mut self.holding {
+            holding.said_anew(&new);
+        }
+        (!new.is_empty()).then_some(ClientFrame::Pieces(new))
     }
 
     /// Keeps a frame of the preamble.
     pub(super) fn hold(&mut self, out: Option<ClientFrame>, len: usize) {
         self.held_bytes += len;
         self.held.extend(out);
+    }
+
+    /// Keeps a frame of an answer that calls tools; `false` where it is more than is kept.
+    pub(super) fn hold_back(&mut self, out: Option<ClientFrame>, len: usize) -> bool {
+        self.hold(out, len + FRAME);
+        self.held_bytes <= MOST_HELD && self.holding.as_ref().is_none_or(Holding::remembers)
     }
 
     /// Lets a frame of the answer go, `len` bytes long, and what was held before it, if it may go yet.
@@ -79,13 +108,30 @@ impl<'a> Delivery<'a> {
         }
     }
 
-    /// The answer is whole: nothing is held any longer.
+    /// The answer is whole: nothing is held any longer but for calls.
     pub(super) async fn finish(&mut self, progress: Progress) -> Result<(), AttemptError> {
+        let rest = self.going_on.as_mut().map(GoingOn::finish);
+        if let (Some(holding), Some(rest)) = (&mut self.holding, &rest) {
+            holding.said_anew(rest);
+        }
+        if self.is_holding() {
+            self.held.extend(rest.map(ClientFrame::Pieces));
+            return match self.going_on.is_some() && self.has_begun() {
+                // whoever sends the calls knows of no seam
+                true => self.go_on(Vec::new(), Progress::Head).await,
+                false => Ok(()),
+            };
+        }
         self.let_go(progress).await?;
-        match self.going_on.as_mut().map(GoingOn::finish) {
+        match rest {
             Some(pieces) => self.go_on(pieces, progress).await,
             None => Ok(()),
         }
+    }
+
+    /// Whether calls are held.
+    pub(super) fn is_holding(&self) -> bool {
+        self.holding.as_ref().is_some_and(Holding::is_holding)
     }
 
     /// What the client has seen of this attempt, where somebody else may go on with it.
@@ -96,23 +142,57 @@ impl<'a> Delivery<'a> {
         Some(Box::new(Delivered { text, sent, usage }))
     }
 
-    /// The text that was sent, where somebody listens.
-    pub(super) fn heard(&mut self) -> Option<String> {
-        self.heard.take().map(Heard::into_text)
+    /// What was said, where somebody listens, and what is held of it.
+    pub(super) fn answered(&mut self) -> Answered {
+        let held = self.is_holding().then(|| Box::new(self.held_calls()));
+        Answered {
+            text: self.heard.take().map(Heard::into_text),
+            said: self.holding.as_mut().map(Holding::take_said).unwrap_or_default(),
+            held,
+            ..Answered::default()
+        }
+    }
+
+    fn held_calls(&mut self) -> HeldCalls {
+        let (mut pieces, sent) = self.holding.as_mut().map(Holding::take_passed).unwrap_or_default();
+        let mut raw = Vec::new();
+        for held in std::mem::take(&mut self.held) {
+            match held {
+                ClientFrame::Data(bytes) => raw.push(bytes),
+                ClientFrame::Pieces(more) => pieces.extend(more.into_iter().filter(|piece| *piece != Piece::Ping)),
+                ClientFrame::Head(_)
+                | ClientFrame::Seam(_)
+                | ClientFrame::Note(_)
+                | ClientFrame::KeepAlive
+                | ClientFrame::End { .. }
+                | ClientFrame::Failed(_) => {}
+            }
+        }
+        HeldCalls {
+            head: (!self.has_begun()).then(|| self.head()),
+            raw,
+            pieces,
+            sent,
+        }
     }
 
     fn has_begun(&self) -> bool {
         self.exchange.attempt.turn.client.progress() > Progress::Nothing
     }
 
+    fn head(&mut self) -> AnswerHead {
+        let (headers, dropped) = (std::mem::take(&mut self.headers), std::mem::take(&mut self.dropped));
+        self.exchange.head(headers, dropped)
+    }
+
     /// The head, where there was none yet, and all that is held.
     async fn let_go(&mut self, progress: Progress) -> Result<(), AttemptError> {
         if !self.has_begun() {
             self.exchange.attempt.turn.client.note(Progress::Head);
-            let (headers, dropped) = (std::mem::take(&mut self.headers), std::mem::take(&mut self.dropped));
-            let head = self.exchange.head(headers, dropped);
+            let head = self.head();
             self.exchange.send(ClientFrame::Head(head)).await?;
         }
+        self.held_bytes = 0;
         for held in std::mem::take(&mut self.held) {
             self.forward(held, progress).await?;
         }
@@ -120,14 +200,8 @@ impl<'a> Delivery<'a> {
     }
 
     async fn forward(&mut self, out: ClientFrame, progress: Progress) -> Result<(), AttemptError> {
-        match (out, &mut self.going_on) {
-            (ClientFrame::Pieces(pieces), Some(going_on)) => {
-                let new = going_on.new_in(pieces);
-                if new.is_empty() {
-                    return Ok(());
-                }
-                self.go_on(new, progress).await
-            }
+        match (out, &self.going_on) {
+            (ClientFrame::Pieces(pieces), Some(_)) => self.go_on(pieces, progress).await,
             (out, _) => self.send(out, progress).await,
         }
     }
@@ -155,6 +229,9 @@ impl<'a> Delivery<'a> {
         self.kept.add(&out);
         if let Some(heard) = &mut self.heard {
             heard.add(&out);
+        }
+        if let (Some(holding), ClientFrame::Data(frame)) = (&mut self.holding, &out) {
+            holding.goes(frame);
         }
         self.exchange.attempt.turn.client.note(progress);
         self.exchange.send(out).await

@@ -1,4 +1,5 @@
-//! A stream that goes on with an answer that broke off: what of its pieces is new to the client. Pure.
+//! An answer that goes on with one that broke off, or with an earlier round of its turn: what of its pieces is new to the
+//! client. Pure.
 
 use understudy_messages::answer::Piece;
 use understudy_messages::session::Continuation;
@@ -11,6 +12,8 @@ pub struct GoingOn {
     overlap: Overlap,
     /// Whether the client has read text already: it is past the reasoning then, and gets no more of it.
     in_text: bool,
+    /// Whether what is said first comes after a blank line.
+    apart: bool,
     /// Who answers and the latest tokens, as long as nothing went that they could go with.
     begin: Option<Piece>,
     usage: Option<Piece>,
@@ -23,6 +26,8 @@ impl GoingOn {
         Self {
             overlap: Overlap::new(&continuation.text),
             in_text: !continuation.text.is_empty(),
+            // the blank line before a text that broke off is there
+            apart: continuation.after_text && continuation.text.is_empty(),
             begin: None,
             usage: None,
             begun: false,
@@ -32,7 +37,8 @@ impl GoingOn {
     /// What of `pieces` may go to the client now.
     pub fn new_in(&mut self, pieces: Vec<Piece>) -> Vec<Piece> {
         let mut new = Vec::with_capacity(pieces.len());
-        for piece in pieces {
+        for mut piece in pieces {
+            self.set_apart(&mut piece);
             match piece {
                 Piece::Text { choice, text } => add_text(&mut new, choice, self.overlap.push(&text)),
                 Piece::Reasoning { .. } | Piece::Sealed { .. } if self.in_text => {}
@@ -60,6 +66,15 @@ impl GoingOn {
         let mut new = Vec::new();
         add_text(&mut new, 0, self.overlap.finish());
         self.begin_with(new)
+    }
+
+    fn set_apart(&mut self, piece: &mut Piece) {
+        if self.apart
+            && let Piece::Text { choice: 0, text } | Piece::Refusal { choice: 0, text } = piece
+        {
+            text.insert_str(0, "\n\n");
+            self.apart = false;
+        }
     }
 
     fn begin_with(&mut self, new: Vec<Piece>) -> Vec<Piece> {
@@ -142,6 +157,39 @@ mod tests {
         let mut going_on = going_on("");
         assert_eq!(going_on.new_in(vec![reasoning()]), [reasoning()]);
         assert_eq!(going_on.new_in(vec![text("Once")]), [text("Once")]);
+    }
+
+    fn after_text(so_far: &str) -> GoingOn {
+        GoingOn::new(&Continuation {
+            text: so_far.to_owned(),
+            after_text: true,
+            ..Continuation::default()
+        })
+    }
+
+    #[test]
+    fn what_a_later_round_says_first_comes_after_a_blank_line() {
+        let mut round = after_text("");
+        assert_eq!(round.new_in(vec![reasoning()]), [reasoning()]);
+        assert_eq!(round.new_in(vec![text(" It")]), [text("\n\n It")]);
+        assert_eq!(round.new_in(vec![text(" is")]), [text(" is")]);
+        let refusal = |text: &str| Piece::Refusal {
+            choice: 0,
+            text: text.to_owned(),
+        };
+        assert_eq!(after_text("").new_in(vec![refusal("No")]), [refusal("\n\nNo")]);
+    }
+
+    #[test]
+    fn a_later_round_that_broke_off_is_gone_on_with_in_place() {
+        assert_eq!(after_text("Once upon").new_in(vec![text(" a time")]), [text(" a time")]);
+    }
+
+    #[test]
+    fn a_round_without_text_adds_none() {
+        let mut round = after_text("");
+        assert_eq!(round.new_in(vec![finish()]), [finish()]);
+        assert_eq!(round.finish(), []);
     }
 
     #[test]

@@ -18,7 +18,8 @@ use understudy_messages::settings::MalformedFrame;
 
 use super::delivery::Delivery;
 use super::frames::Frames;
-use super::{Exchange, passing, unguarded};
+use super::holding::Holding;
+use super::{Exchange, passing};
 use crate::classify::{StreamError, TransportFault, classify_stream_error, transport};
 use crate::sse::Frame;
 use crate::stream::{BodyEnd, Choices, Delta, FrameRead, Signal, StreamFailure, StreamMachine, Verdict};
@@ -32,8 +33,6 @@ const TAIL: Duration = Duration::from_secs(5);
 pub(super) struct Relay<'a> {
     exchange: &'a Exchange<'a>,
     delivery: Delivery<'a>,
-    /// Whether the client gets the provider's own bytes.
-    verbatim: bool,
     frames: Frames,
     decoder: Decoder,
     machine: StreamMachine,
@@ -60,7 +59,6 @@ impl<'a> Relay<'a> {
         let prefilled = continuation.is_some_and(|it| it.prefill && !it.text.trim_end().is_empty());
         Self {
             delivery: Delivery::new(exchange, passing(response.headers()), dropped),
-            verbatim: exchange.verbatim && continuation.is_none(),
             frames,
             decoder: Decoder::new(exchange.upstream.settings.api),
             machine: match prefilled {
@@ -118,7 +116,7 @@ impl<'a> Relay<'a> {
                     }
                 }
                 Ok(None) => return Ok(None),
-                Err(_too_large) => return Err(self.failed(Failure::observed(Reason::Unclassified, Cut::TooLarge))),
+                Err(_too_large) => return Err(self.too_large()),
             }
         }
     }
@@ -126,9 +124,6 @@ impl<'a> Relay<'a> {
     /// Judges one frame and does as judged; `true` when the answer is whole.
     async fn frame(&mut self, frame: Frame) -> Result<bool, AttemptError> {
         let (FrameRead { signal, error }, out) = self.read(&frame);
-        if matches!(&signal, Signal::Delta(delta) if delta.tool_call) && self.exchange.guards_tools() {
-            return Err(self.failed(unguarded()));
-        }
         let verdict = self.machine.frame(signal, frame.raw.len());
         let alive = matches!(&signal, Signal::Delta(delta) if carries(delta));
         if alive {
@@ -137,6 +132,7 @@ impl<'a> Relay<'a> {
         let (len, progress) = (frame.raw.len(), self.machine.summary().progress);
         match verdict {
             Verdict::Hold | Verdict::Forward if self.is_for_us_alone(signal) => {}
+            Verdict::Release | Verdict::Forward if self.holds_back(signal) => self.hold_back(out, len)?,
             Verdict::Hold => self.delivery.hold(out, len),
             Verdict::Release | Verdict::Forward => self.delivery.release(out, len, progress).await?,
             Verdict::Drop if signal == Signal::Malformed && self.wants_every_frame() => {
@@ -158,21 +154,44 @@ impl<'a> Relay<'a> {
 
     /// Reads a frame; what of it is for the client.
     fn read(&mut self, frame: &Frame) -> (FrameRead, Option<ClientFrame>) {
-        if self.verbatim {
+        if self.exchange.passes_bytes() {
+            if let Some(holding) = &mut self.delivery.holding {
+                holding.read(frame);
+            }
             let (read, raw) = self.decoder.pass(frame);
             return (read, Some(ClientFrame::Data(raw)));
         }
         let mut pieces = Vec::new();
         let read = self.decoder.read(frame, &mut pieces);
-        let out = (!pieces.is_empty()).then_some(ClientFrame::Pieces(pieces));
-        (read, out)
+        (read, self.delivery.new_in(pieces))
+    }
+
+    /// Whether a frame is held back: one that calls a tool and all that come after it, where somebody judges calls.
+    fn holds_back(&mut self, signal: Signal) -> bool {
+        let holding = self.delivery.holding.as_mut();
+        holding.is_some_and(|holding| holding.holds(signal))
+    }
+
+    fn hold_back(&mut self, out: Option<ClientFrame>, len: usize) -> Result<(), AttemptError> {
+        match self.delivery.hold_back(out, len) {
+            true => Ok(()),
+            false => Err(self.too_large()),
+        }
+    }
+
+    fn too_large(&mut self) -> AttemptError {
+        self.failed(Failure::observed(Reason::Unclassified, Cut::TooLarge))
     }
 
     /// The frame with which the answer is whole: as bytes it closes the stream, in pieces it may still say something.
     async fn finish(&mut self, out: Option<ClientFrame>, len: usize) -> Result<(), AttemptError> {
+        if let Some(failure) = self.delivery.holding.as_ref().and_then(Holding::unjudgeable) {
+            return Err(self.failed(failure));
+        }
         let progress = self.machine.summary().progress;
         match out {
             Some(ClientFrame::Data(raw)) => self.last = Some(raw),
+            Some(out) if self.delivery.is_holding() => self.hold_back(Some(out), len)?,
             Some(out) => self.delivery.release(Some(out), len, progress).await?,
             None => {}
         }
@@ -271,8 +290,7 @@ impl<'a> Relay<'a> {
             first_content: self.first_content,
             last: self.last.take(),
             malformed: summary.malformed,
-            text: self.delivery.heard(),
-            ..Answered::default()
+            ..self.delivery.answered()
         }
     }
 }

@@ -12,7 +12,10 @@ use understudy_messages::tools::TurnNote;
 use understudy_messages::turn::TurnRequest;
 
 use crate::openai::responses::kept::Kept;
-use crate::{anthropic, openai};
+use crate::{anthropic, native, openai};
+
+/// The most characters of a name that are told beside an answer.
+const LONGEST_NAME: usize = 128;
 
 /// What an answer is written with.
 #[derive(Clone, Debug)]
@@ -36,6 +39,8 @@ pub enum Writer {
     Responses(Box<openai::responses::write::Writer>),
     /// For Anthropic Messages.
     Messages(anthropic::messages::write::Writer),
+    /// For turns of the native API.
+    Native(Box<native::Writer>),
 }
 
 impl Writer {
@@ -43,9 +48,8 @@ impl Writer {
     pub fn new(style: Style) -> Self {
         match style.request.endpoint {
             Endpoint::Chat | Endpoint::Embeddings => Self::Chat(openai::chat::write::Writer::new(style)),
-            Endpoint::Responses | Endpoint::Native => {
-                Self::Responses(Box::new(openai::responses::write::Writer::new(style)))
-            }
+            Endpoint::Responses => Self::Responses(Box::new(openai::responses::write::Writer::new(style))),
+            Endpoint::Native => Self::Native(Box::new(native::Writer::new(style))),
             Endpoint::Messages | Endpoint::CountTokens => {
                 Self::Messages(anthropic::messages::write::Writer::new(style))
             }
@@ -55,7 +59,7 @@ impl Writer {
     /// A frame in the client's format, on its way as it is.
     pub fn pass(&mut self, frame: Bytes) -> Bytes {
         match self {
-            Self::Chat(_) | Self::Messages(_) => {}
+            Self::Chat(_) | Self::Messages(_) | Self::Native(_) => {}
             Self::Responses(writer) => writer.pass(&frame),
         }
         frame
@@ -67,27 +71,39 @@ impl Writer {
             Self::Chat(writer) => writer.pieces(pieces),
             Self::Responses(writer) => writer.pieces(pieces),
             Self::Messages(writer) => writer.pieces(pieces),
+            Self::Native(writer) => writer.pieces(pieces),
         }
     }
 
-    /// From here on somebody else goes on with the answer.
+    /// From here on the answer comes in pieces: somebody else's, or the rest of what was sent as bytes.
     pub fn seam(&mut self, seam: &Seam) -> Bytes {
         match self {
             Self::Chat(writer) => writer.seam(seam),
             Self::Responses(writer) => writer.seam(seam),
             Self::Messages(writer) => writer.seam(seam),
+            Self::Native(writer) => writer.seam(seam),
         }
     }
 
     /// Something that is no part of the answer; empty where the format has no place for it.
-    pub fn note(&self, _note: &TurnNote) -> Bytes {
-        Bytes::new()
+    pub fn note(&mut self, note: &TurnNote) -> Bytes {
+        match (self, note) {
+            (Self::Native(writer), note) => writer.note(note),
+            (Self::Chat(_) | Self::Responses(_) | Self::Messages(_), TurnNote::CallRemoved(removed)) => {
+                let (tool, plugin) = (spoken(&removed.tool), spoken(&removed.plugin));
+                format!(": understudy removed the call of {tool}, blocked by {plugin}\n\n").into()
+            }
+            (
+                Self::Chat(_) | Self::Responses(_) | Self::Messages(_),
+                TurnNote::ToolStarted { .. } | TurnNote::ToolEnded { .. } | TurnNote::Fallback(_),
+            ) => Bytes::new(),
+        }
     }
 
     /// A sign of life.
     pub fn keep_alive(&self) -> Bytes {
         match self {
-            Self::Chat(_) | Self::Responses(_) => Bytes::from_static(b": keep-alive\n\n"),
+            Self::Chat(_) | Self::Responses(_) | Self::Native(_) => Bytes::from_static(b": keep-alive\n\n"),
             Self::Messages(_) => Bytes::from_static(b"event: ping\ndata: {\"type\":\"ping\"}\n\n"),
         }
     }
@@ -98,6 +114,7 @@ impl Writer {
             Self::Chat(writer) => writer.end(last),
             Self::Responses(writer) => writer.end(last),
             Self::Messages(writer) => writer.end(last),
+            Self::Native(writer) => writer.end(),
         }
     }
 
@@ -107,6 +124,7 @@ impl Writer {
             Self::Chat(_) => openai::error::frame(failure),
             Self::Responses(writer) => writer.fail(failure),
             Self::Messages(_) => anthropic::error::frame(failure),
+            Self::Native(writer) => writer.fail(failure),
         }
     }
 
@@ -114,7 +132,7 @@ impl Writer {
     /// tell its end are sent.
     pub fn kept(&mut self) -> Option<Kept> {
         match self {
-            Self::Chat(_) | Self::Messages(_) => None,
+            Self::Chat(_) | Self::Messages(_) | Self::Native(_) => None,
             Self::Responses(writer) => writer.kept(),
         }
     }
@@ -125,8 +143,15 @@ impl Writer {
             Self::Chat(writer) => writer.whole(pieces),
             Self::Responses(writer) => writer.whole(pieces),
             Self::Messages(writer) => writer.whole(pieces),
+            Self::Native(writer) => writer.whole(pieces),
         }
     }
+}
+
+/// A name fit for a line of a stream, whoever made it up.
+fn spoken(name: &str) -> String {
+    let plain = name.chars().filter(|character| !character.is_control());
+    plain.take(LONGEST_NAME).collect()
 }
 
 /// A failure as the whole body of a response; `param` names what of the request it is about.

@@ -19,6 +19,7 @@ fn guarded(conversation: bool, guard: QuickHandler) -> Hooks {
             ..Access::default()
         },
         registration: Arc::new(registration),
+        tools: None,
         port: None,
     };
     let (table, left_out) = HookTable::new(&[plugin], Vec::new());

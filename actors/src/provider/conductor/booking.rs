@@ -121,7 +121,7 @@ impl Conductor {
         }
     }
 
-    pub(super) fn book_answer(&self, model: &ModelRef, sent: Instant, answered: &Answered) {
+    pub(super) fn book_answer(&mut self, model: &ModelRef, sent: Instant, answered: &Answered) {
         let telemetry = &self.context.telemetry;
         let candidates = telemetry.candidates();
         let metrics = candidates.get(model);
@@ -133,10 +133,12 @@ impl Conductor {
             .map_or_else(|| self.context.clock.now(), |after| sent + after);
         if let Some(after) = answered.first_content {
             metrics.inspect(|metrics| metrics.first_content(after));
+        }
+        if answered.first_content.is_some() && self.rounds.count() == 0 {
             let requested = &self.turn.request.facts.model;
             candidates.first_token(requested, first_content.duration_since(self.turn.received));
         }
-        if let Some((failed, reason)) = self.first_failure {
+        if let Some((failed, reason)) = self.first_failure.take() {
             telemetry
                 .turns()
                 .failover_delay(reason, first_content.duration_since(failed));

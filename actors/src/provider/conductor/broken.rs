@@ -37,6 +37,24 @@ pub(super) struct Broken {
 }
 
 impl Broken {
+    /// Where the client has seen an earlier round of this turn.
+    pub(super) fn new(so_far: Continuation) -> Self {
+        Self {
+            so_far,
+            ..Self::default()
+        }
+    }
+
+    /// The text of this round's answer that the client has seen.
+    pub(super) fn text(&self) -> &str {
+        &self.so_far.text
+    }
+
+    /// Tokens that were reported so far.
+    pub(super) const fn usage(&self) -> Usage {
+        self.so_far.usage
+    }
+
     /// Adds what an attempt delivered before it failed; the client has seen this much of it.
     fn add(&mut self, seen: Progress, model: &ModelRef, failure: &Failure, delivered: Option<Box<Delivered>>) {
         self.is_plain = !seen.is_answer() || delivered.is_some();
@@ -57,6 +75,7 @@ impl Conductor {
     pub(super) fn is_continuable(&self) -> bool {
         let request = &self.turn.request;
         self.turn.agent.on_broken_stream == BrokenStream::Continue
+            && self.turn.effects.replay_safe()
             && self.cast.candidates.len() > 1
             && continuable(request.endpoint, &request.facts)
     }
@@ -68,7 +87,11 @@ impl Conductor {
         }
         let so_far = self.broken.so_far.clone();
         let prefill = !so_far.text.trim_end().is_empty() && self.takes_prefill(candidate);
-        Some(Arc::new(Continuation { prefill, ..so_far }))
+        Some(Arc::new(Continuation {
+            prefill,
+            after_text: so_far.after_text && so_far.text.is_empty(),
+            ..so_far
+        }))
     }
 
     fn takes_prefill(&self, candidate: &Candidate) -> bool {
@@ -129,13 +152,8 @@ impl Conductor {
     }
 
     /// The text of the whole answer, where its last part is `text`.
-    pub(super) fn whole_text(&self, text: String) -> String {
-        let before = &self.broken.so_far.text;
-        if before.is_empty() {
-            text
-        } else {
-            format!("{before}{text}")
-        }
+    pub(super) fn whole_text(&self, text: &str) -> String {
+        self.rounds.whole_text(&format!("{}{text}", self.broken.text()))
     }
 
     /// Does `work`, and lets the client hear of it as long as its answer has begun and nothing comes.

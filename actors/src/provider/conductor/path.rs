@@ -38,7 +38,7 @@ pub(super) struct Here {
 }
 
 impl Here {
-    fn at(position: usize) -> Self {
+    pub(super) fn at(position: usize) -> Self {
         Self {
             position,
             ..Self::default()
@@ -276,7 +276,7 @@ impl Conductor {
         }
     }
 
-    fn pass_over(&mut self, position: usize, candidate: &Candidate, rest: Rest) {
+    pub(super) fn pass_over(&mut self, position: usize, candidate: &Candidate, rest: Rest) {
         let skipped = self.skip(position, candidate, rest.reason);
         self.note_passed_over(&skipped);
         self.tried.push(Tried {

@@ -1,26 +1,27 @@
 //! What the conductor tells plugins: calls of models as they are made, and every step that is not the same again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use understudy_messages::clock::Instant;
+use understudy_messages::conversation::Part;
 use understudy_messages::events::{CandidateSkipped, Decision, FailoverDecided};
 use understudy_messages::failure::Reason;
 use understudy_messages::hooks::{CallEnd, Hook, HookEvent, ModelCall, ModelFailoverEvent, RunIds};
 use understudy_messages::ids::ModelRef;
 use understudy_messages::provider::{Answered, AttemptError};
-use understudy_messages::session::Prompt;
 use understudy_messages::turn::Candidate;
 
 use super::Conductor;
 
 impl Conductor {
     /// A model is about to be asked.
-    pub(super) fn calling(&mut self, candidate: &Candidate, prompt: &Prompt) {
+    pub(super) fn calling(&mut self, candidate: &Candidate) {
         let turn = &self.turn;
         if turn.hooks.fires(Hook::LlmInput) && turn.request.endpoint.is_conversation() {
             let event = HookEvent::LlmInput {
                 call: self.call(candidate),
-                conversation: prompt.conversation(&turn.scene).clone(),
+                conversation: self.shown(None),
             };
             self.fire(event, candidate);
         }
@@ -45,12 +46,10 @@ impl Conductor {
             && hooks.fires(Hook::LlmOutput)
             && self.turn.request.endpoint.is_conversation()
         {
-            let told = self.here.prompt.as_ref();
-            let conversation = told.map(|prompt| prompt.conversation(&self.turn.scene));
             let event = HookEvent::LlmOutput {
                 call: self.call(candidate),
-                conversation: conversation.unwrap_or(self.turn.scene.conversation()).clone(),
-                text: Arc::from(answered.text.as_deref().unwrap_or_default()),
+                conversation: self.shown(None),
+                text: said(answered),
                 finish: answered.finish,
                 usage: answered.usage,
             };
@@ -141,10 +140,26 @@ impl Conductor {
     }
 }
 
+/// What the model said, whether or not the client has it yet.
+fn said(answered: &Answered) -> Arc<str> {
+    if answered.held.is_none() {
+        return Arc::from(answered.text.as_deref().unwrap_or_default());
+    }
+    let texts = answered.said.iter().filter_map(|part| match part {
+        Part::Text(text) | Part::Refusal(text) => Some(&**text),
+        Part::Media(_) | Part::Reasoning(_) | Part::ToolCall(_) | Part::ToolResult(_) => None,
+    });
+    texts.collect::<String>().into()
+}
+
 /// Whether a failure of this reason lets the credential rest, and not just the model.
 const fn rests_credential(reason: Reason) -> bool {
     matches!(
         reason,
         Reason::RateLimit | Reason::Auth | Reason::AuthPermanent | Reason::Billing
     )
+}
+
+pub(super) fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
 }

@@ -412,6 +412,23 @@ fn any_failure() -> impl Strategy<Value = Failure> {
     })
 }
 
+#[test]
+fn after_an_unsafe_effect_only_the_same_model_is_asked_again_case_55() {
+    let base = Situation {
+        replay_safe: false,
+        other_credential: true,
+        ..at(Some(1))
+    };
+    assert_eq!(next_step(&answered(Reason::RateLimit), &base), retry(500));
+    assert_eq!(next_step(&answered(Reason::ModelNotFound), &base), SURFACE);
+    assert_eq!(next_step(&answered(Reason::Auth), &base), SURFACE);
+    let twice = Situation { retries: 2, ..base };
+    assert!(matches!(
+        next_step(&answered(Reason::RateLimit), &twice),
+        Step::Surface { .. }
+    ));
+}
+
 proptest! {
     #[test]
     fn after_an_answer_nobody_is_asked_but_to_go_on_with_it(failure in any_failure(), other in any::<bool>(), on_status in any::<bool>(), continuable in any::<bool>()) {
@@ -421,14 +438,16 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_tried_again_after_an_answer_or_an_unsafe_effect(failure in any_failure(), other in any::<bool>(), on_status in any::<bool>()) {
+    fn nothing_is_tried_again_after_an_answer_and_nobody_else_after_an_unsafe_effect_case_54(failure in any_failure(), other in any::<bool>(), on_status in any::<bool>()) {
         let base = Situation { other_credential: other, on_status, ..at(Some(1)) };
         for delivered in [Progress::Content, Progress::ToolCall] {
             let surfaced = matches!(next_step(&failure, &Situation { delivered, ..base }), Step::Surface { .. });
             prop_assert!(surfaced);
         }
-        let surfaced = matches!(next_step(&failure, &Situation { replay_safe: false, ..base }), Step::Surface { .. });
-        prop_assert!(surfaced);
+        let step = next_step(&failure, &Situation { replay_safe: false, ..base });
+        prop_assert!(matches!(step, Step::Surface { .. } | Step::RetrySame { .. }), "{:?}", step);
+        let step = next_step(&failure, &Situation { replay_safe: false, delivered: Progress::Content, ..base });
+        prop_assert!(matches!(step, Step::Surface { .. }), "{:?}", step);
     }
 
     #[test]

@@ -8,7 +8,7 @@ fn generation(number: u64) -> Arc<Generation> {
     Arc::new(Generation::new(
         GenerationId(number),
         Roster::new(Arc::new(settings())),
-        crate::registry::testing::no_hooks(),
+        crate::registry::testing::no_plugins(),
         Vec::new(),
     ))
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use understudy_messages::answer::{Finish, Piece, Progress};
 use understudy_messages::client::{AnswerHead, ClientFrame};
 use understudy_messages::clock::Instant;
+use understudy_messages::conversation::{Message, Part, Speaker};
 use understudy_messages::hooks::{Hook, HookContext, HookEvent, HookResult, ModelChoice, ReplyClaim, Scene, Snapshot};
 use understudy_messages::ids::{ModelRef, Name};
 use understudy_messages::request::{Demand, Endpoint, RequestFacts};
@@ -17,9 +18,10 @@ use crate::hooks::{Hooks, merge};
 use crate::registry::{CastError, Held, Roster};
 use crate::session::told;
 
-/// What a client is told whose request offers tools that a plugin guards.
-const UNGUARDED: &str = "A plugin of the gateway guards tool calls, and this release cannot lay them before it: requests \
-    with tools are refused.";
+/// What a client is told whose request lets a provider run tools, or call some whose input is no JSON, where a plugin guards
+/// calls of tools.
+const UNGUARDED: &str = "A plugin of the gateway guards tool calls. Tools that the provider runs itself, prompts that it \
+    keeps and tools whose input is not JSON cannot be laid before it: requests with them are refused.";
 /// The provider under which a plugin that answers itself is named.
 const PLUGIN: &str = "plugin";
 
@@ -74,10 +76,9 @@ impl Turn {
         roster.cast(&facts.model, fallbacks)
     }
 
-    /// Refuses a request with tools where a plugin guards them: calls cannot be laid before it yet, and a guard that is not
-    /// asked would be an open gate.
+    /// Refuses a request whose calls of tools would pass a guard unseen: a guard that is not asked would be an open gate.
     pub(super) async fn unguarded(&self, turn: &TurnContext) -> Option<Performance> {
-        if !may_call_tools(&turn.request.facts) || !turn.hooks.fires(Hook::BeforeToolCall) {
+        if !calls_unseen(&turn.request.facts) || !turn.hooks.fires(Hook::BeforeToolCall) {
             return None;
         }
         let failure = TurnFailure::blocked(Some(501), Some(UNGUARDED), 0);
@@ -126,7 +127,13 @@ impl Turn {
         ] {
             let _client_gone = turn.client.send(frame).await;
         }
+        let said = Message {
+            speaker: Speaker::Assistant,
+            parts: vec![Part::Text(text.clone())],
+        };
+        let is_kept = turn.request.endpoint == Endpoint::Native && !text.is_empty();
         Performance {
+            said: is_kept.then_some(said).into_iter().collect(),
             text: Some(text),
             ..Performance::nothing(TurnOutcome::Completed, None)
         }
@@ -137,11 +144,15 @@ impl Turn {
         if !turn.hooks.fires(Hook::AgentEnd) || !turn.request.endpoint.is_conversation() {
             return;
         }
-        let (conversation, text) = (turn.scene.conversation().clone(), performance.text.clone());
+        let (conversation, said) = (turn.scene.conversation().clone(), performance.said.clone());
+        let text = performance.text.clone().filter(|_| said.is_empty());
         let duration = self.context.clock.now().duration_since(self.run.received);
         let event = HookEvent::AgentEnd {
             run_id: turn.scene.context().run_id.clone(),
-            conversation: Snapshot::new(move || told::with_answer(conversation.look(), text.as_deref())),
+            conversation: Snapshot::new(move || match &*said {
+                [] => told::with_answer(conversation.look(), text.as_deref()),
+                said => told::with_messages(conversation.look(), said),
+            }),
             success: performance.outcome == TurnOutcome::Completed,
             error: error(&performance.outcome).map(str::to_owned),
             duration_ms: millis(duration),
@@ -185,10 +196,11 @@ fn pieces(served_by: &ModelRef, text: &str) -> Vec<Piece> {
     [Some(begin), said, Some(finish)].into_iter().flatten().collect()
 }
 
-/// Whether tools are offered, or the provider may bring some of its own: servers named in the request, a prompt that it keeps.
-fn may_call_tools(facts: &RequestFacts) -> bool {
-    let brings = [Demand::HostedTool, Demand::CustomTool, Demand::ProviderPrompt];
-    facts.has_tools || brings.into_iter().any(|demand| facts.demands.contains(demand))
+/// Whether calls of tools may be made that never stand before a guard: the provider runs the tool itself, or brings some with
+/// a prompt that it keeps; or the input is no JSON object that could be judged.
+fn calls_unseen(facts: &RequestFacts) -> bool {
+    let unseen = [Demand::HostedTool, Demand::CustomTool, Demand::ProviderPrompt];
+    unseen.into_iter().any(|demand| facts.demands.contains(demand))
 }
 
 /// Who is at work while the first of a chain is about to be asked.

@@ -30,6 +30,8 @@ pub struct Decoder {
     hosted: Option<u64>,
     /// The block of each tool call, in the order in which they began.
     calls: Vec<u64>,
+    /// Whether a call was left out, or some of one.
+    untold: bool,
     /// What is said when its block ends.
     held: Option<Held>,
 }
@@ -68,6 +70,11 @@ impl Decoder {
             return failed(error, data);
         }
         self.event(kind, &event, &mut pieces).into()
+    }
+
+    /// Whether a tool was called without pieces that tell of it; known where pieces were asked for.
+    pub(crate) fn untold(&self) -> bool {
+        self.untold
     }
 
     fn event(&mut self, kind: &[u8], event: &Event<'_>, out: &mut Out<'_>) -> Signal {
@@ -144,6 +151,8 @@ impl Decoder {
                 self.held = None;
             }
             say(out, || arguments(call as u32, owned(input)));
+        } else {
+            self.untold = true;
         }
         speaking(|delta| delta.tool_call = true)
     }
@@ -188,6 +197,7 @@ impl Decoder {
 
     fn call(&mut self, index: u64, block: &Block<'_>, out: &mut Out<'_>) {
         if self.calls.len() == MAX_CALLS {
+            self.untold = true;
             return;
         }
         let call = self.calls.len() as u32;

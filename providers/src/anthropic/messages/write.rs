@@ -94,20 +94,23 @@ impl Writer {
         frames.into()
     }
 
-    /// From here on somebody else goes on with the answer. Open text stays open, anything else is closed.
+    /// From here on the answer comes in pieces: somebody else's, or the rest of what was sent. Open text stays open; what else
+    /// is open is closed where somebody else goes on.
     pub(crate) fn seam(&mut self, seam: &Seam) -> Bytes {
         let mut frames = Vec::new();
         self.writes = true;
-        self.earlier = self.earlier + self.usage.take().unwrap_or_default();
         if !seam.sent.is_empty() {
             self.take_over(Sent::read(&seam.sent));
         }
-        if self.open.is_some_and(|open| open.kind != OpenKind::Text) {
-            self.close(&mut frames);
+        if seam.continued {
+            self.earlier = self.earlier + self.usage.take().unwrap_or_default();
+            if self.open.is_some_and(|open| open.kind != OpenKind::Text) {
+                self.close(&mut frames);
+            }
+            self.calls.clear();
+            self.finish = None;
+            frames.extend(format!(": understudy continued by {}\n\n", seam.served_by).bytes());
         }
-        self.calls.clear();
-        self.finish = None;
-        frames.extend(format!(": understudy continued by {}\n\n", seam.served_by).bytes());
         frames.into()
     }
 
@@ -154,7 +157,7 @@ impl Writer {
         self.model = sent.model.unwrap_or(std::mem::take(&mut self.model));
         self.open = sent.open;
         self.next = sent.next;
-        self.earlier = self.earlier + sent.usage.unwrap_or_default();
+        self.usage = sent.usage.or(self.usage);
     }
 
     /// What a piece says of the answer as a whole.

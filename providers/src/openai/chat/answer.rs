@@ -41,12 +41,13 @@ pub fn read(body: &[u8]) -> Result<Answer, AnswerError> {
 /// Reads a body that is one JSON answer, as far as the course of a turn depends on it.
 pub(crate) fn read_whole(body: &[u8], pieces: Option<&mut Vec<Piece>>) -> Result<Whole, AnswerError> {
     let answer = read(body)?;
+    let mut telling = Telling::default();
     if let Some(pieces) = pieces {
         let mut events = Vec::new();
         // it was walked above: there is no error left to come
         let _has_choices = walk(body, &mut |event| events.push(event));
         pieces.push(begin(body));
-        Telling::default().tell(&events, pieces);
+        telling.tell(&events, pieces);
     }
     Ok(Whole {
         finish: answer.finish,
@@ -54,6 +55,7 @@ pub(crate) fn read_whole(body: &[u8], pieces: Option<&mut Vec<Piece>>) -> Result
         error: answer.error,
         says_something: answer.says_something,
         calls_tools: !answer.tool_calls.is_empty(),
+        untold: telling.untold(),
     })
 }
 

@@ -46,6 +46,11 @@ impl Decoder {
         self.telling.tell(&events, pieces);
         read
     }
+
+    /// Whether a tool was called without pieces that tell of it.
+    pub(crate) fn untold(&self) -> bool {
+        self.telling.untold()
+    }
 }
 
 /// What an answer, or the first chunk of one, says of itself.

@@ -11,6 +11,7 @@ use understudy_messages::settings::Api;
 
 use self::choice::Choice;
 use self::json::{Delta, Head, Message};
+use self::sent::Sent;
 use crate::wire::Style;
 
 mod choice;
@@ -62,21 +63,38 @@ impl Writer {
         frames.into()
     }
 
-    /// From here on somebody else goes on with the answer.
+    /// From here on the answer comes in pieces: somebody else's, or the rest of what was sent.
     pub(crate) fn seam(&mut self, seam: &Seam) -> Bytes {
         self.writes = true;
-        self.earlier = self.earlier + self.usage.take().unwrap_or_default();
         if !seam.sent.is_empty() {
-            let sent = sent::read(&seam.sent);
-            self.id = sent.id.unwrap_or(std::mem::take(&mut self.id));
-            self.created = sent.created.unwrap_or(self.created);
-            self.earlier = self.earlier + sent.usage.unwrap_or_default();
-            if let Some(choice) = self.choice(0) {
-                choice.introduced = true;
-            }
+            self.take_over(sent::read(&seam.sent));
         }
+        if !seam.continued {
+            return Bytes::new();
+        }
+        self.earlier = self.earlier + self.usage.take().unwrap_or_default();
+        self.choices.iter_mut().flatten().for_each(Choice::hand_over);
         self.model = seam.served_by.model.to_string();
         format!(": understudy continued by {}\n\n", seam.served_by).into()
+    }
+
+    /// What a client got of the answer before.
+    fn take_over(&mut self, sent: Sent) {
+        self.id = sent.id.unwrap_or(std::mem::take(&mut self.id));
+        self.created = sent.created.unwrap_or(self.created);
+        for piece in sent.pieces {
+            match piece {
+                Piece::Begin { model, .. } => self.model = model.unwrap_or(std::mem::take(&mut self.model)),
+                Piece::Usage(usage) => self.usage = Some(usage),
+                piece => drop(self.delta(piece)),
+            }
+        }
+        for choice in self.choices.iter_mut().flatten() {
+            choice.ended = choice.has_finish();
+        }
+        if let Some(choice) = self.choice(0) {
+            choice.introduced = true;
+        }
     }
 
     /// The proper end of a stream.
@@ -87,7 +105,7 @@ impl Writer {
         }
         let mut frames = Vec::new();
         for index in 0..self.choices.len() as u32 {
-            if let Some(choice) = self.begun(index) {
+            if let Some(choice) = self.begun(index).filter(|choice| !choice.ended) {
                 let delta = Delta {
                     role: (!choice.introduced).then_some("assistant"),
                     ..Delta::default()

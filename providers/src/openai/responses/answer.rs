@@ -53,6 +53,7 @@ pub(crate) fn read(body: &[u8], pieces: Option<&mut Vec<Piece>>) -> Result<Whole
         error,
         says_something: reading.says_something,
         calls_tools,
+        untold: reading.errand,
     })
 }
 

@@ -33,6 +33,8 @@ pub struct Decoder {
     reasoned: bool,
     /// How many tool calls were begun.
     calls: u32,
+    /// Whether a tool was called of which no piece tells: an errand, or a call that only the response at the end has.
+    untold: bool,
     items: Vec<Open>,
 }
 
@@ -87,6 +89,11 @@ impl Decoder {
             Err(_) if named == Some(b"error") => failed(out.delta, WireError::words(&String::from_utf8_lossy(data))),
             Err(_) => Signal::Malformed.into(),
         }
+    }
+
+    /// Whether a tool was called without pieces that tell of it.
+    pub(crate) fn untold(&self) -> bool {
+        self.untold
     }
 
     fn event(&mut self, kind: &str, event: &Event<'_>, data: &[u8], mut out: Out<'_>) -> FrameRead {
@@ -153,6 +160,7 @@ impl Decoder {
             self.items.remove(0);
         }
         let call = self.calls;
+        self.untold |= kind == ItemKind::Errand;
         if let ItemKind::Call | ItemKind::Errand = kind {
             self.calls = self.calls.saturating_add(1);
         }
@@ -354,7 +362,7 @@ impl Decoder {
     /// What only the response at the end says: kinds of items of which nothing was told.
     fn catch_up(&mut self, response: &Response<'_>, out: &mut Out<'_>) {
         let (spoke, reasoned, called) = (self.spoke, self.reasoned, self.calls > 0);
-        let mut index = 0;
+        let (mut index, mut calls) = (0, 0);
         response.items(|item| {
             let told = match item.kind() {
                 ItemKind::Message => spoke,
@@ -366,7 +374,9 @@ impl Decoder {
                 self.finished(index, &item, out);
             }
             index += 1;
+            calls += u32::from(matches!(item.kind(), ItemKind::Call | ItemKind::Errand));
         });
+        self.untold |= calls > self.calls;
     }
 }
 

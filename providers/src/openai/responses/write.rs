@@ -78,7 +78,7 @@ impl Writer {
         draft.events.take()
     }
 
-    /// From here on somebody else goes on with the answer.
+    /// From here on the answer comes in pieces: somebody else's, or the rest of what was sent.
     pub(crate) fn seam(&mut self, seam: &Seam) -> Bytes {
         let nothing_written = self.draft.as_ref().is_none_or(|draft| !draft.events.begun());
         if !seam.sent.is_empty() && nothing_written {
@@ -87,9 +87,11 @@ impl Writer {
             self.draft = Some(draft);
         }
         let draft = self.draft();
-        draft.handed_to(&seam.served_by.model);
-        let name = seam.served_by.to_string().replace(char::is_control, "");
-        draft.events.comment(&format!("understudy continued by {name}"));
+        if seam.continued {
+            draft.handed_to(&seam.served_by.model);
+            let name = seam.served_by.to_string().replace(char::is_control, "");
+            draft.events.comment(&format!("understudy continued by {name}"));
+        }
         draft.events.take()
     }
 

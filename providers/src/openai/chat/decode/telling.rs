@@ -21,6 +21,8 @@ const MAX_CHOICES: usize = 128;
 #[derive(Debug, Default)]
 pub(in crate::openai::chat) struct Telling {
     calls: Vec<Call>,
+    /// Whether a call was left out.
+    left_out: bool,
     /// The reasoning of each choice since its last seal.
     thoughts: Vec<(u64, String)>,
 }
@@ -70,6 +72,11 @@ impl Telling {
                 pieces.push(self.ended(*choice, *finish));
             }
         }
+    }
+
+    /// Whether a tool was called without pieces that tell of it: one too many, or one that has no name.
+    pub(in crate::openai::chat) fn untold(&self) -> bool {
+        self.left_out || self.calls.iter().any(|call| !call.named)
     }
 
     /// The end of a choice: one that asked for tools ended for them, whatever some providers call it.
@@ -191,6 +198,7 @@ impl Telling {
     /// A new call.
     fn begin(&mut self, choice: u64, piece: &ToolCallPiece<'_>) -> Option<&mut Call> {
         if self.calls.len() == MAX_CALLS {
+            self.left_out = true;
             return None;
         }
         let place = self.calls.iter().filter(|call| call.choice == choice).count();

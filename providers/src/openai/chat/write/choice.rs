@@ -14,6 +14,8 @@ const MAX_THOUGHT: usize = 1 << 20;
 pub(super) struct Choice {
     /// Whether the client was told who speaks.
     pub(super) introduced: bool,
+    /// Whether the client was told that it has ended, and why.
+    pub(super) ended: bool,
     calls_tools: bool,
     finish: Option<Finish>,
     /// The reasoning since the last seal.
@@ -31,6 +33,16 @@ impl Choice {
             Some(Finish::Stop) | None if self.calls_tools => Finish::ToolCalls,
             finish => finish.unwrap_or(Finish::Stop),
         }
+    }
+
+    /// Whether it is known why it ended.
+    pub(super) const fn has_finish(&self) -> bool {
+        self.finish.is_some()
+    }
+
+    /// Somebody else goes on: no seal of theirs is one of what was thought so far.
+    pub(super) fn hand_over(&mut self) {
+        (self.thought, self.overgrown) = (None, false);
     }
 
     /// What a piece adds; `None` for nothing.

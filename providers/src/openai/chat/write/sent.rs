@@ -1,10 +1,10 @@
 //! What frames that went to the client as they came said of the answer as a whole.
 
 use bytes::Bytes;
-use understudy_messages::answer::Usage;
+use understudy_messages::answer::Piece;
 
 use crate::json::{Cursor, JsonError};
-use crate::openai::chat::event::{Event, walk};
+use crate::openai::chat::decode::Decoder;
 use crate::sse::SseDecoder;
 
 /// What has to be gone on from.
@@ -12,28 +12,21 @@ use crate::sse::SseDecoder;
 pub(super) struct Sent {
     pub(super) id: Option<String>,
     pub(super) created: Option<u64>,
-    /// The latest report of tokens.
-    pub(super) usage: Option<Usage>,
+    /// What they said.
+    pub(super) pieces: Vec<Piece>,
 }
 
 /// Reads frames, oldest first.
 pub(super) fn read(frames: &[Bytes]) -> Sent {
     let mut sent = Sent::default();
-    let mut decoder = SseDecoder::default();
+    let (mut events, mut decoder) = (SseDecoder::default(), Decoder::default());
     for frame in frames {
-        decoder.push(frame.clone());
-        while let Ok(Some(frame)) = decoder.next_frame() {
-            let data = frame.data.unwrap_or_default();
+        events.push(frame.clone());
+        while let Ok(Some(frame)) = events.next_frame() {
             if sent.id.is_none() {
-                head(&data, &mut sent);
+                head(frame.data.as_deref().unwrap_or_default(), &mut sent);
             }
-            let mut usage = None;
-            let walked = walk(&data, &mut |event| {
-                if let Event::Usage(report) = event {
-                    usage = Some(report);
-                }
-            });
-            sent.usage = usage.filter(|_| walked.is_ok()).or(sent.usage);
+            decoder.read(&frame, Some(&mut sent.pieces));
         }
     }
     sent

@@ -216,6 +216,7 @@ impl Draft {
     /// From here on somebody else writes.
     pub(super) fn handed_to(&mut self, model: &str) {
         self.close_reasoning();
+        self.calls.clear();
         if let Some(usage) = self.usage.take() {
             self.before = Some(sum(self.before.unwrap_or_default(), usage));
         }

@@ -1,0 +1,79 @@
+//! What a candidate is told, and one attempt to have it answer.
+
+use std::sync::Arc;
+
+use understudy_messages::failure::{Cut, Failure, Reason};
+use understudy_messages::hooks::RunBlock;
+use understudy_messages::provider::{Answered, Attempt, AttemptError};
+use understudy_messages::session::{PreparePrompt, Prompt};
+use understudy_messages::turn::Candidate;
+
+use super::Conductor;
+
+/// Why there is nothing to ask with.
+pub(super) enum NoPrompt {
+    SessionLost,
+    Blocked(RunBlock),
+}
+
+impl Conductor {
+    pub(super) async fn attempt(
+        &self,
+        candidate: &Arc<Candidate>,
+        prompt: Prompt,
+        credential: usize,
+    ) -> Result<Answered, AttemptError> {
+        let lost = || AttemptError::Failed {
+            failure: Failure::observed(Reason::Unknown, Cut::Lost),
+            malformed: 0,
+            usage: None,
+            delivered: None,
+        };
+        let slot = self.turn.providers.get(candidate.provider).and_then(|slot| slot.get());
+        let attempt = Attempt {
+            turn: self.turn.clone(),
+            candidate: candidate.clone(),
+            prompt,
+            number: u32::try_from(self.attempts.len() + 1).unwrap_or(u32::MAX),
+            successor: self.turn.effects.replay_safe() && self.successor(None).is_some(),
+            continuable: self.is_continuable(),
+            gated: self.turn.is_gated(),
+            credential,
+            traffic: self.traffic.clone(),
+            cancel: self.turn.cancel.child(),
+        };
+        let port = slot.ok_or_else(lost)?;
+        self.turn.client.begin_attempt();
+        let answer = self.kept_alive(port.attempt.send(attempt)).await;
+        answer.unwrap_or_else(|_| Err(lost()))
+    }
+
+    /// What this candidate is to be told: asked for once, and the same for each of its attempts but for what has been said
+    /// meanwhile.
+    pub(super) async fn prompt(&mut self, candidate: &Arc<Candidate>) -> Result<Prompt, NoPrompt> {
+        self.told_passed_over(Some(&candidate.model));
+        let prompt = match self.here.prompt.clone() {
+            Some(prompt) => prompt,
+            None => self.prepared(candidate).await?,
+        };
+        Ok(Prompt {
+            rounds: self.rounds.done().clone(),
+            continuation: self.continuation(candidate),
+            ..prompt
+        })
+    }
+
+    async fn prepared(&mut self, candidate: &Arc<Candidate>) -> Result<Prompt, NoPrompt> {
+        let ask = PreparePrompt {
+            turn: self.turn.clone(),
+            candidate: candidate.clone(),
+        };
+        self.turn.client.begin_attempt();
+        let prepared = self.kept_alive(self.turn.session.prepare.send(ask)).await;
+        let prompt = prepared
+            .map_err(|_| NoPrompt::SessionLost)?
+            .map_err(NoPrompt::Blocked)?;
+        self.here.prompt = Some(prompt.clone());
+        Ok(prompt)
+    }
+}
