@@ -85,6 +85,7 @@ fn watch(runtime: &Runtime, case: &Case, stage: &Stage<'_>, log: &Log) -> Result
         let before = player.page("/metrics").await;
         player.play(case).await?;
         let (after, ledger) = (player.page("/metrics").await, player.page("/admin/v1/providers").await);
+        let transcripts = player.transcripts(case).await;
         let (replies, leaves) = player.clients.finish();
         let journal = stage.simulator.journal();
         Ok(Seen {
@@ -98,6 +99,7 @@ fn watch(runtime: &Runtime, case: &Case, stage: &Stage<'_>, log: &Log) -> Result
                 .iter()
                 .map(|violation| violation.target.to_string())
                 .collect(),
+            transcripts,
             fired: hooks::fired(stage.heard.all(), &player.events),
             events_missed: player.events_missed,
             event_texts: serde_json::to_string(&player.events.iter().map(|event| &**event).collect::<Vec<_>>())

@@ -5,8 +5,10 @@
 //! round trips through the one thread that serves the API and every upstream connection; clients and upstreams share
 //! the other thread with the player.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
 use understudy_messages::clock::{Clock, Instant};
@@ -214,6 +216,25 @@ impl<'a> Player<'a> {
             .journal()
             .read(|entries| entries.records().all(|record| record.end.is_some()));
         self.clients.under_way() == 0 && calls_are_over
+    }
+
+    /// What the sessions that a case asks for have kept: `user:hi`.
+    pub(crate) async fn transcripts(&self, case: &Case) -> BTreeMap<String, Vec<String>> {
+        let mut transcripts = BTreeMap::new();
+        for session in case.expect.session_transcript.iter().flat_map(BTreeMap::keys) {
+            let path = format!("/v1/sessions/{session}");
+            let response = self.probe.get(self.stage.gateway.api(&path)).send().await;
+            let told = response.expect("the API answers").bytes().await.expect("a body");
+            let told: Value = serde_json::from_slice(&told).unwrap_or_default();
+            let messages = told["messages"].as_array().into_iter().flatten();
+            let line = |message: &Value| {
+                let parts = message["content"].as_array().into_iter().flatten();
+                let text: String = parts.filter_map(|part| part["text"].as_str()).collect();
+                format!("{}:{text}", message["role"].as_str().unwrap_or("nobody"))
+            };
+            transcripts.insert(session.clone(), messages.map(line).collect());
+        }
+        transcripts
     }
 
     /// A page of the admin listener.

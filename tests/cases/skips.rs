@@ -6,8 +6,6 @@ use crate::expect::metrics::Role;
 /// A feature that is still to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Feature {
-    ToolGate,
-    NativeSessions,
     Reload,
     SessionsAtScale,
 }
@@ -15,8 +13,6 @@ pub(crate) enum Feature {
 impl Feature {
     pub(crate) const fn as_label(self) -> &'static str {
         match self {
-            Self::ToolGate => "the tool gate",
-            Self::NativeSessions => "native sessions",
             Self::Reload => "reload",
             Self::SessionsAtScale => "sessions at scale",
         }
@@ -28,11 +24,8 @@ pub(crate) fn missing(case: &Case) -> Option<Feature> {
     let expect = &case.expect;
     let of_steps = case.steps.iter().filter_map(|step| of_action(&step.action));
     let of_metrics = expect.metrics.iter().filter_map(|metric| of_role(metric.role));
-    let of_sessions = expect.session_transcript.is_some() || expect.deliveries.is_some();
     let mut needed = of_steps
         .chain(of_metrics)
-        .chain(expect.is_about_tools().then_some(Feature::ToolGate))
-        .chain(of_sessions.then_some(Feature::NativeSessions))
         .chain(expect.instances.is_some().then_some(Feature::Reload))
         .chain(expect.rss.is_some().then_some(Feature::SessionsAtScale));
     needed.next()

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{sample, tells_apart};
+use super::{sample, tells_apart, tells_apart_in};
 use crate::expect::Expect;
 use crate::windows::{self, Scope};
 
@@ -48,6 +48,32 @@ fn a_false_payload_is_refused() {
             first(json!({ "kind": "x" })),
             all(json!([{ "success": false }, { "success": true }])),
             all(json!([{ "success": true }])),
+        ],
+    );
+}
+
+#[test]
+fn a_false_number_of_executed_tools_is_refused() {
+    let executed = |number: u64| json!({ "tools_executed": number });
+    tells_apart(&[executed(1)], &[executed(0), executed(2)]);
+    let mut cut = sample();
+    let body = |reply: &crate::reply::Reply| String::from_utf8_lossy(&reply.body).into_owned();
+    for (_, reply) in &mut cut.replies {
+        reply.body = body(reply).replace("\"stop\"", "\"length\"").into_bytes();
+    }
+    tells_apart_in(&cut, &[executed(0)], &[executed(1)]);
+}
+
+#[test]
+fn a_false_transcript_is_refused() {
+    let kept = |session: &str, lines: Value| json!({ "session_transcript": { session: lines } });
+    tells_apart(
+        &[kept("s1", json!(["user:hi", "assistant:ok"]))],
+        &[
+            kept("s1", json!(["user:hi"])),
+            kept("s1", json!(["user:hi", "user:hi", "assistant:ok"])),
+            kept("s1", json!(["assistant:ok", "user:hi"])),
+            kept("s2", json!([])),
         ],
     );
 }

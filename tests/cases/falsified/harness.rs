@@ -94,18 +94,33 @@ fn a_case_is_skipped_for_what_it_uses_and_else_never() {
         Some(Feature::Reload)
     );
     for (expect, feature) in [
-        (json!({ "session_transcript": {} }), Feature::NativeSessions),
         (json!({ "instances": {} }), Feature::Reload),
-        (json!({ "tools_executed": 0 }), Feature::ToolGate),
-        (
-            json!({ "events": [{ "hook": "before_tool_call", "count": 2 }] }),
-            Feature::ToolGate,
-        ),
         (json!({ "metrics": [{ "role": "reloads" }] }), Feature::Reload),
         (json!({ "rss": {} }), Feature::SessionsAtScale),
     ] {
         assert_eq!(uses("/expect", expect.clone()), Some(feature), "{expect}");
     }
+}
+
+#[test]
+fn what_a_session_keeps_is_asked_for_where_it_is_kept() {
+    let body = json!({ "model": "main", "stream": true, "messages": [{ "role": "user", "content": "hi" }] });
+    let step = json!({ "at_ms": 0, "do": "request", "id": "r1", "api": "openai-chat", "session": "s1", "body": body });
+    let asked = |expect: Value| {
+        let case = case(|case| {
+            case["steps"] = json!([step]);
+            case["expect"] = expect;
+        });
+        let mut steps = case.expect("a case").by_sessions().steps;
+        match steps.remove(0).action {
+            Action::Request(request) => (request.path(), request.sent()),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(asked(json!({})), ("/v1/chat/completions".to_owned(), body.clone()));
+    let (path, sent) = asked(json!({ "session_transcript": { "s1": ["user:hi"] } }));
+    assert_eq!(path, "/v1/sessions/s1/turns");
+    assert_eq!(sent, json!({ "model": "main", "stream": true, "input": "hi" }));
 }
 
 #[test]

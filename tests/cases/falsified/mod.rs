@@ -76,6 +76,7 @@ fn sample() -> Seen {
                 ..fired(Hook::BeforeToolCall, "r1", json!({ "toolName": "add" }))
             },
         ],
+        transcripts: [("s1".to_owned(), vec!["user:hi".to_owned(), "assistant:ok".to_owned()])].into(),
         events_missed: 0,
         event_texts: "[{\"event\":\"turn_ended\"}]".to_owned(),
         before: Page::new(metrics(0, 1)),
