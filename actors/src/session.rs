@@ -103,11 +103,14 @@ impl SessionActor {
             self.context.clone(),
         );
         let (shard, key, closing) = (self.shard.clone(), self.key.clone(), turn.closing());
+        // the channel closes when the session is at rest again
+        let client = turn.client();
         self.context.tasks.spawn("turn", async move {
             let played = AssertUnwindSafe(turn.play()).catch_unwind().await;
             played.unwrap_or_else(|_panic| closing.lost());
             drop(waiting);
             let _shard_gone = shard.send(TurnFinished { key }).await;
+            drop(client);
         });
         Ok(())
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use understudy_messages::client::ClientFrame;
+use understudy_messages::client::{ClientChannel, ClientFrame};
 use understudy_messages::clock::Instant;
 use understudy_messages::failure::{CancelCause, Reason};
 use understudy_messages::hooks::Scene;
@@ -73,6 +73,11 @@ impl Turn {
     /// What is published should the turn's task be lost.
     pub(super) fn closing(&self) -> Closing {
         Closing::new(self.run.request.clone(), self.run.received, self.context.clone())
+    }
+
+    /// Where the answer goes.
+    pub(super) fn client(&self) -> ClientChannel {
+        self.run.client.clone()
     }
 
     /// Runs the turn. Exactly one ending goes to the client.
@@ -281,7 +286,7 @@ impl Refusal {
             Self::Room(NoRoom::Session) => ours(
                 413,
                 "session_full",
-                "The session remembers as much as one may. Delete it, or go on in a new one.",
+                "This is more than the 4 MiB that a session may remember. Delete it, or go on in a new one.",
             ),
             Self::Room(NoRoom::Process) => ours(
                 503,

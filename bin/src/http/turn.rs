@@ -119,13 +119,7 @@ fn admit(
     let shared = &arbiter.shared;
     let received = shared.clock.now();
     let home = arbiter.place().ok_or_else(starting)?;
-    let Ask { body, names_model } = match endpoint {
-        Endpoint::Native => sessions::ask(shared, text(request.headers(), AGENT)?, &body)?,
-        Endpoint::Chat | Endpoint::Responses | Endpoint::Messages | Endpoint::CountTokens | Endpoint::Embeddings => {
-            let names_model = true;
-            Ask { body, names_model }
-        }
-    };
+    let (Ask { body, names_model }, session) = asked(endpoint, shared, request, body)?;
     let facts = scan(endpoint, &body).map_err(|error| unreadable(endpoint, error))?;
     let Recalled { body, facts, memory } = responses::recall(shared, responses::owner(request), body, facts)?;
     let id = request.extensions().get::<RequestId>().cloned();
@@ -133,14 +127,7 @@ fn admit(
     let turn = Arc::new(TurnRequest {
         id: id.turn,
         request_id: id.name,
-        session: match endpoint {
-            Endpoint::Native => sessions::key(request)?,
-            Endpoint::Chat
-            | Endpoint::Responses
-            | Endpoint::Messages
-            | Endpoint::CountTokens
-            | Endpoint::Embeddings => session_key(request)?,
-        },
+        session,
         agent: text(request.headers(), AGENT)?.map(Name::from),
         headers: headers::to_provider(request.headers()),
         endpoint,
@@ -174,6 +161,25 @@ fn admit(
         },
         request: turn,
     })
+}
+
+/// What is asked, and in which session: the native API says so in its path, and its bodies are put into the words of Responses.
+fn asked(
+    endpoint: Endpoint,
+    shared: &Shared,
+    request: &HttpRequest,
+    body: Bytes,
+) -> Result<(Ask, SessionKey), TurnFailure> {
+    match endpoint {
+        Endpoint::Native => {
+            let ask = sessions::ask(shared, text(request.headers(), AGENT)?, &body)?;
+            Ok((ask, sessions::key(request)?))
+        }
+        Endpoint::Chat | Endpoint::Responses | Endpoint::Messages | Endpoint::CountTokens | Endpoint::Embeddings => {
+            let names_model = true;
+            Ok((Ask { body, names_model }, session_key(request)?))
+        }
+    }
 }
 
 async fn start(arbiter: &SessionArbiter, turn: Admitted) -> Result<Frames, TurnFailure> {

@@ -73,6 +73,19 @@ async fn of_a_turn_whose_caller_gave_up_what_the_user_said_is_kept() {
 }
 
 #[tokio::test]
+async fn of_a_turn_whose_client_left_what_the_user_said_is_kept() {
+    let call = json!({ "answer": { "text": "slow", "first_ms": 20_000 } });
+    let stage = Stage::set(json!({ "a/m": { "calls": [call] } })).await;
+    let lead = lead();
+    tokio::select! {
+        _ = whole(&stage, "s1", "hi") => panic!("it is slow"),
+        () = stage.called(&lead, 1) => {}
+    }
+    while session(&stage, "s1").await["turns"] == 0 {}
+    assert_eq!(said(&stage, "s1").await, ["user: hi"]);
+}
+
+#[tokio::test]
 async fn a_session_that_remembers_as_much_as_one_may_takes_no_turn() {
     let stage = Stage::set(json!({ "a/m": { "calls": [answers("yes")] } })).await;
     let long = "x".repeat(3 << 20);

@@ -230,8 +230,9 @@ const fn is_said(piece: &Piece) -> bool {
         | Piece::Refusal { .. }
         | Piece::Reasoning { .. }
         | Piece::Sealed { .. }
+        | Piece::Usage(_)
         | Piece::Ping => true,
-        Piece::ToolCall { .. } | Piece::Finish { .. } | Piece::Usage(_) => false,
+        Piece::ToolCall { .. } | Piece::Finish { .. } => false,
     }
 }
 
