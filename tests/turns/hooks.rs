@@ -3,6 +3,7 @@
 mod calls;
 mod canon;
 mod chain;
+mod gate;
 mod observed;
 mod prompts;
 mod refused;

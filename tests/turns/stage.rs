@@ -82,6 +82,17 @@ impl Stage {
         .await
     }
 
+    /// Plays `plan` with these plugins at work and these further settings of every provider.
+    pub async fn set_guarded_providers(
+        plan: Value,
+        settings: &str,
+        configuration: &str,
+        plugins: Vec<LoadedPlugin>,
+    ) -> Self {
+        let configuration = format!("{configuration}{}", given::access(&plugins));
+        Self::set_all(plan, &|_| settings, &configuration, given::hosts(plugins)).await
+    }
+
     async fn set_as<'a>(plan: Value, settings: &dyn Fn(&str) -> &'a str, configuration: &str) -> Self {
         Self::set_all(plan, settings, configuration, understudy::plugins::standard_hosts()).await
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use understudy_messages::clock::Instant;
 use understudy_messages::failure::{Failure, Reason};
 use understudy_messages::ids::ModelRef;
-use understudy_messages::provider::{AttemptError, Perform};
+use understudy_messages::provider::{Answered, AttemptError, Perform};
 use understudy_messages::session::Prompt;
 use understudy_messages::traffic::Traffic;
 use understudy_messages::turn::{AttemptRecord, Candidate, Cast, Performance, TurnContext};
@@ -112,33 +112,18 @@ impl Conductor {
             if self.turn.cancel.cause().is_some() {
                 return self.cancelled().await;
             }
-            let continuation = prompt.continuation.clone();
-            self.here.going_on = continuation.as_ref().is_some_and(|it| !it.text.is_empty());
-            self.here.prefilled = continuation.as_ref().is_some_and(|it| it.prefill);
-            let (sent, probe) = (self.context.clock.now(), ticket.is_probe());
-            self.here.used.push(ticket.credential());
-            self.calling(&candidate);
-            let result = self.attempt(&candidate, prompt, ticket.credential()).await;
-            self.called(&candidate, sent, &result);
-            self.settle(ticket, &candidate.model, &result);
-            self.book(&candidate.model, sent, &result);
-            self.continued(&candidate.model, continuation.as_deref());
-            let (failure, delivered) = match result {
-                Ok(answered) => {
-                    self.here.prompt.iter().for_each(Prompt::was_answered);
-                    self.book_answer(&candidate.model, sent, &answered);
-                    match self.follow(&candidate, answered).await {
-                        Follows::End(answered) => return self.answered(candidate.model.clone(), *answered).await,
-                        Follows::Cancelled => return self.cancelled().await,
-                        Follows::TooManyRounds => return self.too_many_rounds().await,
-                        Follows::Again => {}
+            let probe = ticket.is_probe();
+            let (failure, delivered) = match self.ask(&candidate, prompt, ticket).await {
+                Ok(answered) => match self.follow(&candidate, answered).await {
+                    Follows::End(answered) => return self.answered(candidate.model.clone(), *answered).await,
+                    Follows::Cancelled => return self.cancelled().await,
+                    Follows::TooManyRounds => return self.too_many_rounds().await,
+                    Follows::Nobody => return self.surface(None).await,
+                    Follows::Ask(next) => {
+                        ticket = next;
+                        continue;
                     }
-                    match self.again(&candidate) {
-                        Some(next) => ticket = next,
-                        None => return self.surface(None).await,
-                    }
-                    continue;
-                }
+                },
                 Err(AttemptError::Cancelled) => return self.cancelled().await,
                 Err(AttemptError::Failed { failure, delivered, .. }) => (failure, delivered),
             };
@@ -150,6 +135,31 @@ impl Conductor {
                 Next::Cancelled => return self.cancelled().await,
             }
         }
+    }
+
+    /// Makes one attempt; it is booked and told of.
+    async fn ask(
+        &mut self,
+        candidate: &Arc<Candidate>,
+        prompt: Prompt,
+        ticket: Ticket,
+    ) -> Result<Answered, AttemptError> {
+        let continuation = prompt.continuation.clone();
+        self.here.going_on = continuation.as_ref().is_some_and(|it| !it.text.is_empty());
+        self.here.prefilled = continuation.as_ref().is_some_and(|it| it.prefill);
+        let (model, sent) = (&candidate.model, self.context.clock.now());
+        self.here.used.push(ticket.credential());
+        self.calling(candidate);
+        let result = self.attempt(candidate, prompt, ticket.credential()).await;
+        self.called(candidate, sent, &result);
+        self.settle(ticket, model, &result);
+        self.book(model, sent, &result);
+        self.continued(model, continuation.as_deref());
+        if let Ok(answered) = &result {
+            self.here.prompt.iter().for_each(Prompt::was_answered);
+            self.book_answer(model, sent, answered);
+        }
+        result
     }
 
     /// Decides what to do about a failure and takes leave for it. What is published is what is done: a retry whose wait is

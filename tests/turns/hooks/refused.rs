@@ -282,46 +282,28 @@ async fn a_client_that_leaves_while_a_guard_thinks_ends_its_work() {
     stage.calls_are(&lead(), 0);
 }
 
-/// A guard of tools over a lead that calls one.
-async fn tool_guarded() -> Stage {
-    let guard = Plugin::new("guard").says(Hook::BeforeToolCall, json!({}));
-    let call = json!({ "calls": [{ "answer": { "text": "", "tool_calls": [{ "name": "read", "arguments": {} }] } }] });
-    Stage::set_guarded(json!({ "a/m": call, "b/m": call }), "", vec![guard.loaded()]).await
-}
-
 #[actix::test]
-async fn a_request_with_tools_is_refused_where_a_guard_of_tools_cannot_be_asked() {
-    let stage = tool_guarded().await;
-    for stream in [false, true] {
-        let mut body = question(stream);
-        body["tools"] = json!([{ "type": "function", "function": { "name": "read", "parameters": {} } }]);
-        let reply = stage.ask(&body).await;
-        assert_eq!(reply.status, 501);
-        assert!(reply.text().contains("guards tool calls"), "{}", reply.text());
-        assert_eq!(stage.told().await.end.outcome, TurnOutcome::Blocked);
-    }
-    stage.calls_are(&lead(), 0);
-}
-
-#[actix::test]
-async fn a_tool_call_that_was_not_offered_passes_no_guard_either() {
-    let stage = tool_guarded().await;
-    for stream in [false, true] {
-        let reply = stage.ask(&question(stream)).await;
-        assert_eq!(reply.status, 400, "{}", reply.text());
-        assert!(!reply.text().contains("tool_calls"), "{}", reply.text());
-    }
-}
-
-#[actix::test]
-async fn tools_that_a_provider_would_run_itself_pass_no_guard_either() {
-    let stage = tool_guarded().await;
+async fn calls_that_would_pass_a_guard_unseen_are_refused_before_anybody_is_asked() {
+    let guard = || Plugin::new("guard").says(Hook::BeforeToolCall, json!({})).loaded();
     let servers = json!({ "model": "main", "max_tokens": 9, "messages": [{ "role": "user", "content": "hi" }],
         "mcp_servers": [{ "type": "url", "name": "s", "url": "https://example.com" }] });
     let prompt = json!({ "model": "main", "input": "hi", "prompt": { "id": "pmpt_1" } });
-    for (path, body) in [("/v1/messages", servers), ("/v1/responses", prompt)] {
+    let hosted = json!({ "model": "main", "input": "hi", "tools": [{ "type": "web_search" }] });
+    let custom = json!({ "model": "main", "input": "hi", "tools": [{ "type": "custom", "name": "free" }] });
+    let mut free = question(true);
+    free["tools"] = json!([{ "type": "custom", "custom": { "name": "free" } }]);
+    let stage = Stage::set_guarded(answering(), "", vec![guard()]).await;
+    for (path, body) in [
+        ("/v1/messages", servers),
+        ("/v1/responses", prompt),
+        ("/v1/responses", hosted),
+        ("/v1/responses", custom),
+        ("/v1/chat/completions", free),
+    ] {
         let reply = stage.post(path, body.to_string(), |request| request).await;
         assert_eq!(reply.status, 501, "{path}: {}", reply.text());
+        assert!(message(&reply).contains("guards tool calls"), "{}", reply.text());
+        assert_eq!(stage.told().await.end.outcome, TurnOutcome::Blocked);
     }
     stage.calls_are(&lead(), 0);
 }

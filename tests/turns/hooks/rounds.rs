@@ -484,6 +484,49 @@ async fn a_model_that_insists_is_answered_for_after_two_rounds() {
 }
 
 #[actix::test]
+async fn of_several_choices_none_is_asked_for_again() {
+    let answer = says("").calls("exec", json!({}));
+    let house = House::open_guarded(TWO, &[blocks("exec")], one_by_one(vec![answer])).await;
+    let body = json!({ "model": "main", "n": 2, "messages": [{ "role": "user", "content": "hi" }] });
+    let (frames, end) = turn(&house, request(Endpoint::Chat, &body)).await;
+    let expected = [
+        "head a/x",
+        "\"The call of exec was blocked: not here\" Stop usage 1",
+        "removed exec",
+        "end false",
+    ];
+    assert_eq!(short(&frames), expected);
+    assert_eq!(end.attempts.len(), 1);
+}
+
+#[actix::test]
+async fn a_turn_that_ends_while_a_guard_thinks_or_a_tool_runs_has_one_ending() {
+    let config = format!("{TWO}defaults: {{ timeouts: {{ turn: 5s }} }}\n");
+    let hangs = || {
+        super::waiting(
+            "guard",
+            Hook::BeforeToolCall,
+            Default::default(),
+            Arc::new(|_, _, _| std::future::pending().boxed()),
+        )
+    };
+    for (plugin, request) in [
+        (hangs(), chat()),
+        (Toolbox(Vec::new()).hanging("exec").loaded(), native()),
+    ] {
+        let answer = says("so").calls("exec", json!({}));
+        let house = House::open_guarded(&config, &[plugin], one_by_one(vec![answer])).await;
+        let (frames, end) = turn(&house, request).await;
+        assert_eq!(short(&frames).last().map(String::as_str), Some("failed 504 timeout"));
+        let failed = TurnOutcome::Failed {
+            reason: Reason::Timeout,
+            after_content: true,
+        };
+        assert_eq!(end.outcome, failed);
+    }
+}
+
+#[actix::test]
 async fn changed_arguments_take_the_place_of_the_models() {
     let plugins = [guard(|_| json!({ "params": { "a": 2 } }))];
     let answer = says("").calls("exec", json!({ "a": 1, "b": 1 }));

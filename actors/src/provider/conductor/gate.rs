@@ -18,6 +18,7 @@ use understudy_messages::turn::Candidate;
 
 use super::Conductor;
 use super::telling::millis;
+use crate::provider::ledger::Ticket;
 use crate::tools::calls::{Call, calls, plain};
 use crate::tools::rulings::{Block, Ruling, add_usage, ruled};
 
@@ -28,8 +29,10 @@ const MOST_TOLD: usize = 2;
 pub(super) enum Follows {
     /// The client has it, but for its end.
     End(Box<Answered>),
-    /// The same candidate is asked again, with what has been said meanwhile.
-    Again,
+    /// Somebody is asked again, with what has been said meanwhile.
+    Ask(Ticket),
+    /// Somebody would be, and nobody is left.
+    Nobody,
     /// The turn was cancelled meanwhile.
     Cancelled,
     /// The model has called tools as often as it may.
@@ -87,7 +90,7 @@ impl Conductor {
                     ..Continuation::default()
                 };
                 self.next_round(proposal.answered, blocks, from);
-                Follows::Again
+                self.again(candidate)
             }
             Some(_) | None => {
                 let after_text = self.turn.client.progress().is_answer();

@@ -16,8 +16,9 @@ use understudy_messages::turn::Candidate;
 
 use super::Conductor;
 use super::broken::Broken;
+use super::gate::Follows;
 use super::path::Here;
-use crate::provider::ledger::{Purpose, Ticket};
+use crate::provider::ledger::Purpose;
 use crate::session::told;
 
 /// How often tools are run for one turn before it has to come to an answer.
@@ -76,18 +77,18 @@ impl Conductor {
 
     /// Leave to ask the same candidate in the next round. One that rests by now is passed over like any other, unless
     /// something was done that nobody else may go on from.
-    pub(super) fn again(&mut self, candidate: &Candidate) -> Option<Ticket> {
-        match self.enter(candidate, Purpose::Fresh) {
-            Ok(ticket) => Some(ticket),
-            Err(rest) => {
-                self.pass_over(self.here.position, candidate, rest);
-                if !self.turn.effects.replay_safe() {
-                    return None;
-                }
-                let aside = Failure::observed(Reason::Unclassified, Cut::Refused);
-                self.advance(Some(&aside)).or_else(|| self.ask_early())
-            }
+    pub(super) fn again(&mut self, candidate: &Candidate) -> Follows {
+        let rest = match self.enter(candidate, Purpose::Fresh) {
+            Ok(ticket) => return Follows::Ask(ticket),
+            Err(rest) => rest,
+        };
+        self.pass_over(self.here.position, candidate, rest);
+        if !self.turn.effects.replay_safe() {
+            return Follows::Nobody;
         }
+        let aside = Failure::observed(Reason::Unclassified, Cut::Refused);
+        let next = self.advance(Some(&aside)).or_else(|| self.ask_early());
+        next.map_or(Follows::Nobody, Follows::Ask)
     }
 
     /// The conversation as the candidate is told it, with this turn's rounds and what is being said now behind it. Nothing

@@ -68,7 +68,7 @@ impl Conductor {
             }
         }
         self.next_round(answered, results, Continuation::default());
-        Follows::Again
+        self.again(candidate)
     }
 
     /// What the model is told of one call; `None` when the turn was cancelled meanwhile.

@@ -196,7 +196,7 @@ proptest! {
             prop_assert_eq!(own.len(), expected.len());
             for (call, (_, id, ruling)) in own.into_iter().zip(expected) {
                 prop_assert_eq!(&call.id, &id);
-                let params = call.params.clone().map(|params| Arc::unwrap_or_clone(params)).unwrap_or_default();
+                let params = call.params.clone().map(Arc::unwrap_or_clone).unwrap_or_default();
                 match ruling {
                     Ruling::Changed(changed) => prop_assert_eq!(&params, changed),
                     Ruling::Stays => prop_assert!(params.is_empty()),
