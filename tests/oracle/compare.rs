@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value};
-use understudy_messages::hooks::HOOKS;
+use understudy_messages::hooks::{HOOKS, Hook, Kind};
 
 use crate::recorder::names;
-use crate::seen::{Outcome, Seen, Told, Turn};
+use crate::seen::{Seen, Told, Turn};
 
 /// How often a hook fires, by hook: what fits all turns.
 type Rhythms = BTreeMap<String, Kinds>;
@@ -46,9 +46,9 @@ impl Hooks {
         let mut lines = BTreeSet::new();
         let [recorded, app] = &self.rhythms;
         for hook in self.events[0].keys().filter(|hook| self.events[1].contains_key(*hook)) {
-            let once = |rhythms: &Rhythms| rhythms.get(hook).cloned().unwrap_or_default();
-            let (recorded, app) = (once(recorded), once(app));
-            if recorded.is_disjoint(&app) {
+            if let (Some(recorded), Some(app)) = (recorded.get(hook), app.get(hook))
+                && recorded.is_disjoint(app)
+            {
                 lines.insert(format!("once for each: {hook}: recorded {recorded:?}, ours {app:?}"));
             }
         }
@@ -116,6 +116,16 @@ pub(crate) fn turns(name: &str, recorded: &Seen, app: &Seen) -> BTreeSet<String>
                 ));
             }
         }
+        if theirs.returned != ours.returned {
+            let (recorded, app) = (&theirs.returned, &ours.returned);
+            lines.insert(format!("{at}: told of its calls: recorded {recorded:?}, ours {app:?}"));
+        }
+        let ran = |turn: &Turn| turn.ran().map(|params| Value::from(params).to_string());
+        let judged = |turn: &Turn| turn.count("before_tool_call");
+        if (ran(theirs), judged(theirs)) != (ran(ours), judged(ours)) {
+            let show = |turn: &Turn| format!("ran and not {:?}, {} seen by the last guard", ran(turn), judged(turn));
+            lines.insert(format!("{at}: tools: recorded {}, ours {}", show(theirs), show(ours)));
+        }
         if let (Some(recorded), Some(app)) = (theirs.answering_canon(), ours.answering_canon())
             && recorded != app
         {
@@ -132,7 +142,8 @@ pub(crate) fn turns(name: &str, recorded: &Seen, app: &Seen) -> BTreeSet<String>
     lines
 }
 
-/// Pairs of hooks that fired the other way round, of those that fired on both sides.
+/// Pairs of hooks that fired the other way round, of those that fired on both sides. What nobody waits for may be told late: it
+/// has an order among its like alone.
 fn order(theirs: &Turn, ours: &Turn) -> Vec<String> {
     let (theirs, ours) = (theirs.order(), ours.order());
     let place = |hook: &str| ours.iter().position(|other| *other == hook);
@@ -141,6 +152,7 @@ fn order(theirs: &Turn, ours: &Turn) -> Vec<String> {
         for second in &theirs[at + 1..] {
             if let (Some(one), Some(other)) = (place(first), place(second))
                 && one > other
+                && is_waited_for(first) == is_waited_for(second)
             {
                 lines.push(format!("order: recorded {first} before {second}, ours after"));
             }
@@ -149,9 +161,15 @@ fn order(theirs: &Turn, ours: &Turn) -> Vec<String> {
     lines
 }
 
+fn is_waited_for(hook: &str) -> bool {
+    let row = HOOKS.iter().find(|row| row.name == hook);
+    row.is_some_and(|row| row.kind != Kind::Observe)
+}
+
 /// Takes in how often every hook fired in a turn; of what fitted until now stays what fits this one too.
 fn beat(rhythms: &mut Rhythms, turn: &Turn) {
-    let answers = usize::from(matches!(turn.outcome, Some(Outcome::Answer(_) | Outcome::Continued(_))));
+    // after the result of its tool, which is one at a time in these scenarios, a model is called again in the same try
+    let calls = turn.count("model_call_started");
     let known = [
         ("turn", 1),
         ("candidate that is asked", turn.models(&["before_prompt_build"])),
@@ -159,11 +177,13 @@ fn beat(rhythms: &mut Rhythms, turn: &Turn) {
             "candidate",
             turn.models(&["before_model_resolve", "before_prompt_build"]),
         ),
-        ("call", turn.count("model_call_started")),
-        ("answer", answers),
+        ("try", calls.saturating_sub(turn.count("after_tool_call"))),
+        ("call", calls),
+        ("answer", turn.answers()),
     ];
     // whoever left early knows of no answer
-    for row in HOOKS.iter().filter(|_| turn.outcome.is_some()) {
+    let of_models = |hook: Hook| !matches!(hook, Hook::BeforeToolCall | Hook::AfterToolCall);
+    for row in HOOKS.iter().filter(|row| turn.outcome.is_some() && of_models(row.hook)) {
         let count = turn.count(row.name);
         let fits: BTreeSet<&str> = known
             .iter()

@@ -10,10 +10,12 @@ use understudy::AppOptions;
 use understudy_messages::clock::Clock;
 use understudy_messages::ids::ModelRef;
 use understudy_messages::request::Endpoint;
+use understudy_plugins::native::NativePlugin;
 use understudy_providers::sim::{SimOptions, Simulator};
 use understudy_tests::gateway::Gateway;
 use understudy_tests::protocol;
 
+use crate::gate::Gate;
 use crate::recorder::{Record, Recorder};
 use crate::seen::{Call, Outcome, Seen, Target, Turn};
 use crate::trace::{Asked, Trace};
@@ -76,12 +78,24 @@ impl Stage {
             .map_err(|error| error.to_string())?;
         let record = Record::default();
         let mut hosts = understudy::plugins::standard_hosts();
-        hosts.native.push(Arc::new(Recorder(record.clone())));
+        let guard = trace.asked.iter().find_map(|asked| asked.guard);
+        hosts.native.push(Arc::new(Recorder {
+            record: record.clone(),
+            hears_tools: guard.is_some(),
+        }));
+        hosts.native.extend(guard.map(|guard| {
+            let clock = clock.clone();
+            Arc::new(Gate { guard, clock }) as Arc<dyn NativePlugin>
+        }));
         let options = AppOptions {
             clock: clock.clone(),
             arbiters: 1,
         };
-        let gateway = Gateway::start_hosting(&config(&simulator, guardian, workspace), options, hosts);
+        let gateway = Gateway::start_hosting(
+            &config(&simulator, guardian, workspace, guard.is_some()),
+            options,
+            hosts,
+        );
         clock.hold();
         let probe = reqwest::Client::builder()
             .no_proxy()
@@ -111,7 +125,11 @@ impl Stage {
         }
         let reply = async {
             let session = |request: reqwest::RequestBuilder| request.header("x-session-id", "s");
-            let response = self.gateway.chat(&body, session).await;
+            let response = match asked.guard {
+                // where tools of plugins run
+                Some(_) => self.native(&asked.prompt).await,
+                None => self.gateway.chat(&body, session).await,
+            };
             let status = response.status().as_u16();
             let text = response.text().await.unwrap_or_default();
             while !self.record.has_ended(told) {
@@ -120,14 +138,40 @@ impl Stage {
             (status, text)
         };
         let (status, text) = self.in_time(reply).await;
+        let said = match asked.guard {
+            Some(_) => text.clone(),
+            None => protocol::text(Endpoint::Chat, text.as_bytes(), asked.stream),
+        };
         Turn {
-            outcome: Some(Outcome::of(
-                &protocol::text(Endpoint::Chat, text.as_bytes(), asked.stream),
-                status >= 400 || text.contains("\"error\":"),
-            )),
+            returned: self.returned(),
+            outcome: Some(Outcome::of(&said, status >= 400 || text.contains("\"error\":"))),
             calls: self.calls().split_off(calls),
             hooks: self.record.since(told),
         }
+    }
+
+    async fn native(&self, prompt: &str) -> reqwest::Response {
+        let body = json!({ "input": prompt, "stream": false }).to_string();
+        let request = self
+            .gateway
+            .client()
+            .post(self.gateway.api("/v1/sessions/s/turns"))
+            .body(body);
+        request.send().await.expect("a response")
+    }
+
+    /// The results of tools in the newest request.
+    fn returned(&self) -> Vec<String> {
+        let body = self
+            .simulator
+            .journal()
+            .read(|entries| entries.records().last().map(|record| record.body.clone()));
+        let body: Value = serde_json::from_slice(&body.unwrap_or_default()).unwrap_or_default();
+        let messages = body["messages"].as_array().into_iter().flatten();
+        let results = messages.filter(|message| message["role"] == "tool");
+        results
+            .filter_map(|message| message["content"].as_str().map(str::to_owned))
+            .collect()
     }
 
     /// Waits for `work`; the clock goes on while nothing else does.
@@ -179,7 +223,7 @@ impl Stage {
     }
 }
 
-fn config(simulator: &Simulator, guardian: &Path, workspace: &Path) -> String {
+fn config(simulator: &Simulator, guardian: &Path, workspace: &Path, gate: bool) -> String {
     let provider = |name: &str, model: &str| {
         let url = simulator.base_url_of(&ModelRef::new(name, model));
         json!({ "api": "openai-chat", "base_url": url, "api_key": "k", "models": [model] })
@@ -188,6 +232,7 @@ fn config(simulator: &Simulator, guardian: &Path, workspace: &Path) -> String {
     let entries = json!({
         "canon": { "enabled": false },
         "recorder": { "enabled": true, "hooks": access },
+        "gate": { "enabled": gate },
         "canon-guardian": { "enabled": true, "hooks": access, "config": { "canonFiles": ["AGENTS.md", "SOUL.md"] } },
     });
     let sections = [
@@ -241,6 +286,12 @@ fn call(target: Target, mode: &str, number: usize, stream: bool) -> Value {
             "body": { "error": { "message": message, "type": kind, "code": code, "param": null } } })
     };
     match mode {
+        tool if tool.starts_with("tool|") => {
+            let mut parts = tool.splitn(3, '|').skip(1);
+            let (name, arguments) = (parts.next(), parts.next().unwrap_or("{}"));
+            let arguments: Value = serde_json::from_str(arguments).unwrap_or_default();
+            json!({ "answer": { "text": "", "tool_calls": [{ "name": name, "arguments": arguments }] } })
+        }
         "ok" => json!({ "answer": { "text": format!("CANARY-{name}-{number}") } }),
         "400" => refusal(
             400,

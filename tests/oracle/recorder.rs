@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::{Map, Value};
 use understudy_messages::hooks::wire::event_json;
-use understudy_messages::hooks::{HOOKS, HookResult};
+use understudy_messages::hooks::{HOOKS, Hook, HookResult};
 use understudy_plugins::native::{NativeApi, NativePlugin};
 use understudy_plugins::registration::HookOptions;
 
@@ -32,7 +32,11 @@ impl Record {
 }
 
 /// The plugin.
-pub(crate) struct Recorder(pub(crate) Record);
+pub(crate) struct Recorder {
+    pub(crate) record: Record,
+    /// Whether calls of tools are listened to: whoever does makes them wait.
+    pub(crate) hears_tools: bool,
+}
 
 impl NativePlugin for Recorder {
     fn id(&self) -> &str {
@@ -40,8 +44,11 @@ impl NativePlugin for Recorder {
     }
 
     fn register(&self, api: &mut NativeApi, _: &Value) -> Result<(), String> {
-        for row in HOOKS.iter().filter(|row| row.name != "before_tool_call") {
-            let record = self.0.clone();
+        for row in HOOKS
+            .iter()
+            .filter(|row| self.hears_tools || row.hook != Hook::BeforeToolCall)
+        {
+            let record = self.record.clone();
             // before the others, as it stood in the recorded system
             let options = HookOptions {
                 priority: -100,

@@ -15,6 +15,8 @@ pub(crate) struct Seen {
 pub(crate) struct Turn {
     pub(crate) hooks: Vec<Told>,
     pub(crate) calls: Vec<Call>,
+    /// What the model was given for the calls of tools that it made.
+    pub(crate) returned: Vec<String>,
     /// `None`: the observer did not wait for it.
     pub(crate) outcome: Option<Outcome>,
 }
@@ -82,11 +84,26 @@ impl Turn {
         self.hooks.iter().filter(|told| told.hook == hook).count()
     }
 
+    /// How many calls of models were answered.
+    pub(crate) fn answers(&self) -> usize {
+        let ended = self.hooks.iter().filter(|told| told.hook == "model_call_ended");
+        ended
+            .filter(|told| told.event.get("outcome").is_some_and(|outcome| outcome == "completed"))
+            .count()
+    }
+
     /// How many models these hooks name as about to answer.
     pub(crate) fn models(&self, hooks: &[&str]) -> usize {
         let told = self.hooks.iter().filter(|told| hooks.contains(&&*told.hook));
         let named = told.filter_map(|told| told.context.get("modelProviderId")?.as_str());
         named.collect::<BTreeSet<_>>().len()
+    }
+
+    /// The arguments with which tools ran, and those of calls that came to nothing.
+    pub(crate) fn ran(&self) -> [Vec<Value>; 2] {
+        let ended = self.hooks.iter().filter(|told| told.hook == "after_tool_call");
+        let (failed, ran): (Vec<&Told>, Vec<&Told>) = ended.partition(|told| told.event.contains_key("error"));
+        [ran, failed].map(|told| told.iter().map(|told| told.event["params"].clone()).collect())
     }
 
     /// Hooks in the order in which they first fired.

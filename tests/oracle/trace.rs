@@ -34,8 +34,33 @@ pub(crate) struct Asked {
     pub(crate) stream: bool,
     /// The model that the session was pinned to meanwhile.
     pub(crate) pinned: Option<Target>,
+    /// What a guard does with calls of tools, where there is one.
+    pub(crate) guard: Option<Guard>,
     /// How long after the end of the turn before.
     pub(crate) after: Duration,
+}
+
+/// What a guard does with each call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Guard {
+    Passes,
+    Blocks,
+    Rewrites,
+    Throws,
+    /// Longer than it may take.
+    Thinks,
+}
+
+impl Guard {
+    fn of(name: &str) -> Option<Self> {
+        match name.strip_prefix("tool-")? {
+            "b" => Some(Self::Blocks),
+            "r" => Some(Self::Rewrites),
+            "t" => Some(Self::Throws),
+            "s" => Some(Self::Thinks),
+            _other => Some(Self::Passes),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -118,6 +143,7 @@ impl Trace {
                 prompt: prompt(&hooks),
                 stream: http.is_none_or(|http| http.stream),
                 pinned: file.pinned(first),
+                guard: Guard::of(&trace.name),
                 after: match RESTED.contains(&&*trace.name) {
                     true => REST,
                     false => Duration::from_millis(ended.map_or(0, |ended| first.saturating_sub(ended))),
@@ -128,6 +154,7 @@ impl Trace {
             trace.seen.turns.push(Turn {
                 outcome: (!cut_off).then(|| http.map_or_else(|| by_calls(&calls), Exchange::outcome)),
                 calls: calls.iter().map(|call| call.seen()).collect(),
+                returned: calls.last().map(|call| call.returned()).unwrap_or_default(),
                 hooks: hooks.into_iter().map(Fired::told).collect(),
             });
         }
@@ -182,6 +209,13 @@ impl Request {
             true => Target::A,
             false => Target::B,
         }
+    }
+
+    fn returned(&self) -> Vec<String> {
+        let results = self.messages.iter().filter(|message| message["role"] == "tool");
+        results
+            .filter_map(|message| message["text"].as_str().map(str::to_owned))
+            .collect()
     }
 
     fn seen(&self) -> Call {

@@ -82,6 +82,8 @@ pub enum HookEvent {
     },
     /// See [`Hook::BeforeToolCall`].
     BeforeToolCall {
+        /// The turn.
+        run_id: Option<String>,
         /// The tool.
         tool_name: Name,
         /// Its arguments.
@@ -93,6 +95,8 @@ pub enum HookEvent {
     },
     /// See [`Hook::AfterToolCall`].
     AfterToolCall {
+        /// The turn.
+        run_id: Option<String>,
         /// The tool.
         tool_name: Name,
         /// Its arguments.
@@ -296,12 +300,14 @@ impl HookEvent {
                 ..
             } => said(call, text, *finish, *usage),
             Self::BeforeToolCall {
+                run_id,
                 tool_name,
                 params,
                 tool_call_id,
                 ..
-            } => json!({ "toolName": tool_name, "params": **params, "toolCallId": tool_call_id }),
+            } => json!({ "toolName": tool_name, "params": **params, "runId": run_id, "toolCallId": tool_call_id }),
             Self::AfterToolCall {
+                run_id,
                 tool_name,
                 params,
                 tool_call_id,
@@ -309,7 +315,7 @@ impl HookEvent {
                 error,
                 duration_ms,
             } => json!({
-                "toolName": tool_name, "params": **params, "toolCallId": tool_call_id,
+                "toolName": tool_name, "params": **params, "runId": run_id, "toolCallId": tool_call_id,
                 "result": result, "error": error, "durationMs": duration_ms,
             }),
             Self::ModelFailover(event) => serde_json::to_value(event).unwrap_or_default(),

@@ -211,6 +211,7 @@ mod tests {
     fn a_narrow_event_has_no_key_of_the_conversation_and_nobody_looks_at_it() {
         let snapshot = conversation();
         let event = HookEvent::BeforeToolCall {
+            run_id: None,
             tool_name: "exec".into(),
             params: Arc::default(),
             tool_call_id: "c1".to_owned(),

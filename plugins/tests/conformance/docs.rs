@@ -117,12 +117,14 @@ fn events() -> Vec<HookEvent> {
             usage: Some(Usage::default()),
         },
         HookEvent::BeforeToolCall {
+            run_id: text(),
             tool_name: name(),
             params: Arc::default(),
             tool_call_id: "x".to_owned(),
             conversation,
         },
         HookEvent::AfterToolCall {
+            run_id: text(),
             tool_name: name(),
             params: Arc::default(),
             tool_call_id: "x".to_owned(),
