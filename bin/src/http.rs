@@ -6,6 +6,7 @@ mod body;
 mod count;
 mod edge;
 mod error;
+mod gathered;
 mod headers;
 mod ledger;
 mod models;

@@ -1,5 +1,6 @@
 //! The native API: turns of a session whose transcript the gateway keeps.
 
+mod documented;
 mod hooked;
 mod kept;
 mod notices;

@@ -67,8 +67,6 @@ pub(super) struct Recalled {
     pub(super) transcript: Vec<Arc<str>>,
     pub(super) pinned: Option<Name>,
     pub(super) agent: Option<Name>,
-    /// The fallback that was told of last, and is not over.
-    pub(super) fallback: Option<FallbackNotice>,
 }
 
 /// What a turn leaves behind.
@@ -145,8 +143,12 @@ impl Memory {
             transcript: state.transcript.clone(),
             pinned: state.pinned.clone(),
             agent: state.agent.clone(),
-            fallback: state.fallback.clone(),
         }
+    }
+
+    /// The fallback that was told of last and is not over.
+    pub(super) fn fallback(&self) -> Option<FallbackNotice> {
+        self.state().fallback.clone()
     }
 
     /// A turn was taken. What it says is kept whole or not at all.

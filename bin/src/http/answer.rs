@@ -16,6 +16,7 @@ use understudy_messages::terminal::TurnFailure;
 use understudy_messages::turn::TurnRequest;
 use understudy_providers::wire::{Kept, Style, Writer, kept};
 
+use super::gathered::{Gathered, REMOVED};
 use super::responses::Memory;
 use super::{error, headers, native};
 
@@ -75,26 +76,32 @@ pub(super) async fn respond(mut turn: Frames) -> HttpResponse {
 }
 
 async fn whole(head: &AnswerHead, turn: &mut Frames) -> HttpResponse {
-    let (mut body, mut pieces) = (Bytes::new(), Vec::new());
+    let mut gathered = Gathered::default();
     loop {
         match turn.frames.recv().await {
-            Some(ClientFrame::Data(bytes)) if body.is_empty() => body = bytes,
-            Some(ClientFrame::Data(bytes)) => body = [body, bytes].concat().into(),
-            Some(ClientFrame::Pieces(more)) => pieces.extend(more),
+            Some(ClientFrame::Data(bytes)) => gathered.data(bytes),
+            Some(ClientFrame::Pieces(pieces)) => gathered.pieces(pieces),
+            Some(ClientFrame::Seam(seam)) => gathered.seam(&seam),
+            Some(ClientFrame::Note(note)) => gathered.note(&note),
+            Some(ClientFrame::KeepAlive) => {}
             Some(ClientFrame::End { .. }) => break,
             Some(ClientFrame::Failed(failure)) => return error::respond(turn.endpoint(), &failure, None),
-            Some(ClientFrame::Seam(_) | ClientFrame::Note(_) | ClientFrame::KeepAlive) => {}
             Some(ClientFrame::Head(_)) | None => return lost(turn.endpoint()),
         }
     }
+    let pieces = gathered.take_pieces();
     if !pieces.is_empty() {
         let mut writer = turn.writer(head);
-        body = writer.whole(pieces);
+        gathered.body = writer.whole(pieces);
         turn.keep(|| writer.kept());
     } else {
-        turn.keep(|| kept(&body));
+        turn.keep(|| kept(&gathered.body));
     }
-    begin(head).content_type("application/json").body(body)
+    let mut response = begin(head);
+    if let Some(removed) = gathered.removed() {
+        response.insert_header((REMOVED, removed));
+    }
+    response.content_type("application/json").body(gathered.body)
 }
 
 fn stream(head: &AnswerHead, turn: Frames) -> HttpResponse {

@@ -212,13 +212,15 @@ impl Writer {
             TurnNote::CallRemoved(_) => {}
             TurnNote::ToolStarted { call_id, tool, params } => {
                 Event::ToolStarted { call_id, tool, params }.write(&mut frames);
-                self.tools.push(Tool {
-                    call_id: call_id.clone(),
-                    tool: tool.clone(),
-                    params: params.clone(),
-                    outcome: None,
-                    result: None,
-                });
+                if !self.streams() {
+                    self.tools.push(Tool {
+                        call_id: call_id.clone(),
+                        tool: tool.clone(),
+                        params: params.clone(),
+                        outcome: None,
+                        result: None,
+                    });
+                }
             }
             TurnNote::ToolEnded {
                 call_id,
@@ -296,6 +298,11 @@ impl Writer {
         serde_json::to_vec(&whole).unwrap_or_default().into()
     }
 
+    /// What a stream has told need not be gathered.
+    fn streams(&self) -> bool {
+        self.style.request.facts.stream
+    }
+
     fn begin(&mut self) -> Vec<u8> {
         let mut frames = Vec::new();
         if !std::mem::replace(&mut self.begun, true) {
@@ -322,7 +329,7 @@ impl Writer {
             }
             Piece::Reasoning { choice: 0, text } => {
                 Event::Reasoning { text: &text }.write(frames);
-                if !self.style.request.facts.stream {
+                if !self.streams() {
                     self.said.is_cut |= !add(&mut self.said.reasoning, &text);
                 }
             }

@@ -2,9 +2,12 @@
 //! attempt goes on with somebody else's answer. What calls tools does not go, where somebody judges calls. Also what may be
 //! gone on from should it break off.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use understudy_messages::answer::{Piece, Progress, Usage};
 use understudy_messages::client::{AnswerHead, ClientFrame, Seam};
+use understudy_messages::clock::Instant;
 use understudy_messages::provider::{Answered, AttemptError, Delivered};
 use understudy_messages::settings::BrokenStream;
 use understudy_messages::tools::HeldCalls;
@@ -20,6 +23,8 @@ use super::kept::Kept;
 const MOST_HELD: usize = 8 << 20;
 /// What a frame takes that is held beside calls, besides its bytes.
 const FRAME: usize = 64;
+/// How often a client whose answer has begun hears that a call is being made: half of the shortest idle limits that proxies have.
+const KEEP_ALIVE: Duration = Duration::from_secs(10);
 
 /// The client's side of one stream.
 pub(super) struct Delivery<'a> {
@@ -37,6 +42,8 @@ pub(super) struct Delivery<'a> {
     heard: Option<Heard>,
     /// What is known of the answer where calls of tools are held back.
     pub(super) holding: Option<Holding>,
+    /// When a client of an answer that is held hears that somebody is at work.
+    due: Option<Instant>,
 }
 
 impl<'a> Delivery<'a> {
@@ -53,6 +60,7 @@ impl<'a> Delivery<'a> {
             kept: Kept::new(attempt.continuable),
             heard: attempt.turn.wants_text().then(|| Heard::new(api)),
             holding: attempt.gated.then(|| Holding::new(attempt, passes)),
+            due: None,
             exchange,
         }
     }
@@ -83,6 +91,16 @@ impl<'a> Delivery<'a> {
     pub(super) fn hold_back(&mut self, out: Option<ClientFrame>, len: usize) -> bool {
         self.hold(out, len + FRAME);
         self.held_bytes <= MOST_HELD && self.holding.as_ref().is_none_or(Holding::remembers)
+    }
+
+    /// Lets a client whose answer has begun hear of a call that takes long to make.
+    pub(super) async fn keep_alive(&mut self) -> Result<(), AttemptError> {
+        let now = self.exchange.upstream.clock.now();
+        if now < *self.due.get_or_insert(now + KEEP_ALIVE) || !self.has_begun() {
+            return Ok(());
+        }
+        self.due = Some(now + KEEP_ALIVE);
+        self.exchange.send(ClientFrame::KeepAlive).await
     }
 
     /// Lets a frame of the answer go, `len` bytes long, and what was held before it, if it may go yet.

@@ -132,7 +132,7 @@ impl<'a> Relay<'a> {
         let (len, progress) = (frame.raw.len(), self.machine.summary().progress);
         match verdict {
             Verdict::Hold | Verdict::Forward if self.is_for_us_alone(signal) => {}
-            Verdict::Release | Verdict::Forward if self.holds_back(signal) => self.hold_back(out, len)?,
+            Verdict::Release | Verdict::Forward if self.holds_back(signal) => self.hold_back(out, len).await?,
             Verdict::Hold => self.delivery.hold(out, len),
             Verdict::Release | Verdict::Forward => self.delivery.release(out, len, progress).await?,
             Verdict::Drop if signal == Signal::Malformed && self.wants_every_frame() => {
@@ -172,9 +172,9 @@ impl<'a> Relay<'a> {
         holding.is_some_and(|holding| holding.holds(signal))
     }
 
-    fn hold_back(&mut self, out: Option<ClientFrame>, len: usize) -> Result<(), AttemptError> {
+    async fn hold_back(&mut self, out: Option<ClientFrame>, len: usize) -> Result<(), AttemptError> {
         match self.delivery.hold_back(out, len) {
-            true => Ok(()),
+            true => self.delivery.keep_alive().await,
             false => Err(self.too_large()),
         }
     }
@@ -191,7 +191,7 @@ impl<'a> Relay<'a> {
         let progress = self.machine.summary().progress;
         match out {
             Some(ClientFrame::Data(raw)) => self.last = Some(raw),
-            Some(out) if self.delivery.is_holding() => self.hold_back(Some(out), len)?,
+            Some(out) if self.delivery.is_holding() => self.hold_back(Some(out), len).await?,
             Some(out) => self.delivery.release(Some(out), len, progress).await?,
             None => {}
         }

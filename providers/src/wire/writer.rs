@@ -14,6 +14,9 @@ use understudy_messages::turn::TurnRequest;
 use crate::openai::responses::kept::Kept;
 use crate::{anthropic, native, openai};
 
+#[cfg(test)]
+mod tests;
+
 /// The most characters of a name that are told beside an answer.
 const LONGEST_NAME: usize = 128;
 

@@ -2,10 +2,12 @@
 
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::{Actor, Context, Handler, MessageResult};
 use bytes::Bytes;
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 use tokio::sync::mpsc;
 use understudy::config::ServerConfig;
 use understudy_messages::cancel::TurnCancel;
@@ -44,6 +46,8 @@ pub fn question(client: Endpoint, stream: bool) -> Value {
 /// A provider that plays calls.
 pub struct Asking {
     pub simulator: Simulator,
+    clock: Clock,
+    at: String,
     settings: Settings,
     upstream: Upstream,
 }
@@ -61,6 +65,8 @@ pub struct How {
     pub continuable: bool,
     pub rounds: Vec<ToolRound>,
     pub continuation: Option<Continuation>,
+    /// Whether time passes quickly once the client has been sent something.
+    pub hurried: bool,
 }
 
 /// What came of one.
@@ -98,20 +104,25 @@ impl Asking {
     pub async fn set(api: Api, calls: &[Value], provider: &str, agent: &str) -> Self {
         understudy::install_tls();
         let plan = serde_json::from_value(json!({ "a/m": { "calls": calls } })).expect("a plan");
-        let simulator = Simulator::start(plan, SimOptions::default())
-            .await
-            .expect("a simulator");
+        let clock = Clock::movable();
+        let options = SimOptions {
+            clock: clock.clone(),
+            ..SimOptions::default()
+        };
+        let simulator = Simulator::start(plan, options).await.expect("a simulator");
         let url = simulator.base_url_of(&ModelRef::new("a", "m"));
         let yaml = format!(
             "providers:\n  a: {{ api: {}, base_url: \"{url}\", api_key: k, models: [m], {provider} }}\n\
-             agents:\n  main: {{ model: {{ primary: a/m, fallbacks: [] }}, {agent} }}\n",
+             defaults: {{ timeouts: {{ first_content: 1h, first_content_last: 1h, idle: 1h, turn: 2h }} }}\nagents:\n  main: {{ model: {{ primary: a/m, fallbacks: [] }}, {agent} }}\n",
             api.as_label()
         );
         let settings = ServerConfig::parse(&yaml, &|_| None).expect("a good config").settings;
         let client = http_client(settings.timeouts.connect).expect("a client");
         let provider = settings.providers.values().next().expect("one").clone();
         Self {
-            upstream: Upstream::new(provider, client, Clock::real()),
+            upstream: Upstream::new(provider, client, clock.clone()),
+            clock,
+            at: url.split('/').nth(2).expect("a host").to_owned(),
             simulator,
             settings,
         }
@@ -131,7 +142,7 @@ impl Asking {
             headers: Vec::new(),
         });
         let (client, frames) = ClientChannel::open();
-        let clock = Clock::real();
+        let clock = &self.clock;
         let agent = self.settings.agents.first().expect("one").clone();
         let context = TurnContext {
             scene: Scene::new(request.clone(), agent.clone(), |_| Default::default()),
@@ -191,6 +202,10 @@ impl Asking {
                 biased;
                 Some(frame) = turn.frames.recv() => frames.push(frame),
                 asked = &mut asked => break asked,
+                // a connection is the pause between two steps
+                _ = TcpStream::connect(&self.at), if how.hurried && !frames.is_empty() => {
+                    self.clock.advance(Duration::from_secs(1));
+                }
             }
         };
         while let Ok(frame) = turn.frames.try_recv() {

@@ -160,6 +160,32 @@ fn ended() -> String {
     frame(&json!({ "index": 0, "delta": {}, "finish_reason": "tool_calls" }))
 }
 
+#[actix::test]
+async fn a_client_hears_that_somebody_is_at_work_while_a_call_takes_long_to_make() {
+    let more = delta(&json!({ "tool_calls": [{ "index": 0, "function": { "arguments": " " } }] }));
+    let mut call = plays(&[], "close");
+    call["frames"] = json!([
+        [0, format!("{}{}", text("Let me"), chat_call("{}"))],
+        [25_000, more],
+        [4_000, more],
+        [25_000, more],
+        [0, ended()],
+        [0, DONE]
+    ]);
+    let asking = Asking::set(Api::OpenaiChat, &[call], "", "").await;
+    let how = How {
+        hurried: true,
+        ..How::default()
+    };
+    let outcome = asking.ask(Endpoint::Chat, true, how).await;
+    let alive = outcome
+        .frames
+        .iter()
+        .filter(|frame| matches!(frame, ClientFrame::KeepAlive));
+    assert_eq!(alive.count(), 2);
+    assert_eq!(arguments(&outcome.held().pieces), ["{}   "]);
+}
+
 /// A whole stream with text and a call.
 fn whole() -> Vec<String> {
     let call = chat_call("{\"secret\":1}");

@@ -93,7 +93,7 @@ fn a_fallback_stands_until_it_is_cleared() {
     for (told, standing) in [(Some(false), true), (None, true), (Some(true), false), (None, false)] {
         let notice = told.map(notice);
         memory.take(Taken { notice, ..turn(&[]) }, NOW);
-        assert_eq!(memory.recall().fallback.is_some(), standing, "{told:?}");
+        assert_eq!(memory.fallback().is_some(), standing, "{told:?}");
     }
 }
 

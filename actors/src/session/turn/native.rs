@@ -78,8 +78,7 @@ impl Turn {
         let active = performance.served_by.as_ref().map(|(_, model)| model);
         let native = is_native(&self.run.request);
         let notice = selected.zip(active).filter(|_| native).and_then(|(selected, active)| {
-            let standing = memory.recall().fallback;
-            notice::change(standing.as_ref(), selected, active, &performance.tried)
+            notice::change(memory.fallback().as_ref(), selected, active, &performance.tried)
         });
         let asked = std::mem::take(&mut self.asked);
         let taken = Taken {

@@ -6,6 +6,7 @@ use understudy_messages::ids::{SessionKey, TurnId};
 
 use super::*;
 use crate::registry::testing::settings;
+use crate::session::memory::NoRoom;
 
 fn request(agent: Option<&str>, model: &str) -> TurnRequest {
     let body = (format!(r#"{{"model":"{model}","input":[{{"role":"user","content":"hi"}}]}}"#)).into();
@@ -99,4 +100,14 @@ fn what_the_user_said_is_kept_once_and_an_answer_only_where_it_is_whole() {
             "{outcome:?}"
         );
     }
+}
+
+#[test]
+fn a_session_without_room_is_told_from_a_process_without() {
+    let told = |no_room| {
+        let failure = Refusal::Room(no_room).failure();
+        (failure.status, failure.code.to_string(), failure.retry_after)
+    };
+    assert_eq!(told(NoRoom::Session), (413, "session_full".to_owned(), None));
+    assert_eq!(told(NoRoom::Process), (503, "sessions_full".to_owned(), Some(1)));
 }
