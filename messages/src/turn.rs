@@ -207,7 +207,7 @@ pub struct Performance {
     pub served_by: Option<(usize, ModelRef)>,
     /// Tokens of the answer.
     pub usage: Option<Usage>,
-    /// Time spent waiting for providers, or for a retry's time to come.
+    /// Time spent waiting for providers and tools, or for a retry's time to come.
     pub upstream: Duration,
     /// What the client was told, where the turn has no whole answer.
     pub failure: Option<TurnFailure>,

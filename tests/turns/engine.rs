@@ -299,14 +299,14 @@ async fn a_listed_status_moves_on_whatever_its_reason() {
 }
 
 #[actix::test]
-async fn an_unsafe_side_effect_ends_the_walk() {
+async fn after_an_unsafe_side_effect_only_the_same_model_is_asked_again() {
     let house = House::open(TWO, |asked| {
         asked.attempt.turn.effects.note_unsafe();
         Play::refuse(Reason::RateLimit)
     })
     .await;
     assert_eq!(refusal(house.ask().await).status, 429);
-    assert_eq!(house.targets(), ["a/x"]);
+    assert_eq!(house.targets(), ["a/x"; 3]);
 }
 
 #[actix::test]

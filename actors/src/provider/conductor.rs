@@ -55,7 +55,7 @@ pub(super) struct Conductor {
     passed_over: Vec<(ModelRef, Reason)>,
     /// What the attempt under way exchanges, where somebody wants to know it.
     traffic: Option<Arc<Traffic>>,
-    /// Time spent on providers and on waits that they asked for.
+    /// Time spent on providers, on waits that they asked for, and on tools.
     upstream: Duration,
 }
 

@@ -225,7 +225,7 @@ async fn a_guard_that_throws_or_hangs_blocks_with_fixed_words_case_10() {
 }
 
 #[actix::test]
-async fn a_required_guard_that_is_not_there_blocks_every_call() {
+async fn a_required_guard_that_is_not_there_lets_nobody_be_asked() {
     let plan = json!({ "a/m": { "calls": [one_call("exec"), text("then not")] } });
     let configuration = "plugins: { entries: { absent: { enabled: true, required: true } } }\n";
     let stage = Stage::set_with(plan, configuration).await;

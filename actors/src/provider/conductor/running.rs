@@ -79,7 +79,7 @@ impl Conductor {
         said: &[Part],
         results: &[ToolResult],
     ) -> Option<ToolResult> {
-        let running = Running {
+        let mut running = Running {
             call,
             context: self.context_of(candidate, call),
             began: self.context.clock.now(),
@@ -110,6 +110,7 @@ impl Conductor {
                 return Some(result);
             }
         };
+        running.began = self.context.clock.now();
         let returned = self.run_tool(&running, tool, &params).await?;
         self.returned(&running, Some(tool), params, returned).await
     }
@@ -169,7 +170,9 @@ impl Conductor {
     ) -> Option<ToolResult> {
         let Returned { outcome, value, text } = returned;
         let took = self.context.clock.now().duration_since(running.began);
-        self.context.telemetry.tool_called(tool, outcome, tool.map(|_| took));
+        let ran = tool.map(|_| took);
+        self.context.telemetry.tool_called(tool, outcome, ran);
+        self.upstream += ran.unwrap_or_default();
         let (call, is_error) = (running.call, outcome != ToolOutcome::Ok);
         if self.turn.hooks.fires(Hook::AfterToolCall) {
             let event = HookEvent::AfterToolCall {
