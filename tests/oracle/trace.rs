@@ -177,8 +177,8 @@ impl File {
     /// The model that the session is pinned to at a time.
     fn pinned(&self, ms: u64) -> Option<Target> {
         let patches = self.client_ws.iter().filter(|row| row["rpc"] == "sessions.patch");
-        let before = patches.filter(|row| row["ms"].as_u64().is_some_and(|at| at <= ms));
-        let model = before.last()?["params"]["model"].as_str()?;
+        let mut before = patches.filter(|row| row["ms"].as_u64().is_some_and(|at| at <= ms));
+        let model = before.next_back()?["params"]["model"].as_str()?;
         Some(if model.ends_with("model-b") {
             Target::B
         } else {
