@@ -664,10 +664,12 @@ async fn the_tools_of_plugins_run_one_after_the_other_until_the_model_answers() 
     let expected = [
         "head a/x",
         "\"let me see\"",
+        "usage 1",
         "started echo {\"a\":1}",
         "ended ok {\"a\":1}",
         "ended error Tool nosuch not found",
         "seam 0 true",
+        "usage 1",
         "started echo {\"b\":2}",
         "ended ok {\"b\":2}",
         "seam 0 true",
@@ -731,6 +733,7 @@ async fn a_tool_gets_the_arguments_that_a_guard_left_and_a_blocked_one_does_not_
     let (frames, end) = turn(&house, native()).await;
     let expected = [
         "head a/x",
+        "usage 1",
         "started echo {\"a\":2}",
         "ended ok {\"a\":2}",
         "ended blocked not here",
