@@ -3,11 +3,12 @@
 //! The actor exists while it has work; what it must remember in between lives as a compact record in its shard.
 
 mod asked;
+mod fence;
 mod memory;
 mod notice;
 mod prompt;
 mod shard;
-pub(crate) mod told;
+pub mod told;
 pub mod transcripts;
 mod turn;
 

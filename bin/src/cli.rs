@@ -15,6 +15,9 @@ mod status;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use understudy_plugins::hosts::Hosts;
+
+use crate::plugins::standard_hosts;
 
 /// An agent gateway: when the lead model fails, the next one answers, knowing its lines.
 #[derive(Debug, Parser)]
@@ -70,10 +73,15 @@ impl From<Exit> for ExitCode {
 
 /// Parses the process's arguments and runs the command.
 pub fn main() -> ExitCode {
+    main_hosting(standard_hosts())
+}
+
+/// As [`main`], for a program of one's own: `serve` has these hosts, and the plugins that are compiled into them.
+pub fn main_hosting(hosts: Hosts) -> ExitCode {
     let cli = Cli::parse();
     crate::install_tls();
     let runner = actix::System::with_tokio_rt(crate::shared_runtime);
-    let result = runner.block_on(run(cli.command, cli.json));
+    let result = runner.block_on(run(cli.command, cli.json, hosts));
     let exit = result.unwrap_or_else(|error| {
         output::complain(&error, cli.json);
         Exit::Unusable
@@ -81,9 +89,9 @@ pub fn main() -> ExitCode {
     exit.into()
 }
 
-async fn run(command: Command, json: bool) -> anyhow::Result<Exit> {
+async fn run(command: Command, json: bool, hosts: Hosts) -> anyhow::Result<Exit> {
     match command {
-        Command::Serve(args) => serve::run(args, json).await,
+        Command::Serve(args) => serve::run(args, json, &hosts).await,
         Command::Sim(args) => sim::run(args, json).await,
         Command::Demo(args) => demo::run(args, json).await,
         Command::Status(args) => status::run(args, json).await,

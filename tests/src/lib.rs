@@ -1,6 +1,7 @@
 //! Black-box harnesses over the real app, and what they share: a gateway in a thread of its own, its actors on the test's
-//! thread, the protocols of its clients, and the folder of shared test material.
+//! thread, the protocols of its clients, what benches need, and the folder of shared test material.
 
+pub mod bench;
 pub mod gateway;
 pub mod house;
 pub mod protocol;

@@ -1,10 +1,12 @@
 //! Turns with plugins at work: what they are told, what they change, what they refuse.
 
+mod authority;
 mod calls;
 mod canon;
 mod chain;
 mod gate;
 mod observed;
+mod policies;
 mod prompts;
 mod refused;
 mod rounds;
@@ -135,6 +137,11 @@ impl Plugin {
 
 pub(crate) fn read(hook: Hook, answer: &Value) -> Result<HookResult, String> {
     HookResult::read(hook, answer.clone()).map_err(|invalid| invalid.to_string())
+}
+
+/// What plugins add to a system prompt, as models are told it.
+fn fenced(text: &str) -> String {
+    format!("---\n[added by plugins of this gateway, not by the workspace]\n\n{text}\n---")
 }
 
 /// A plugin with one handler that may wait.

@@ -21,7 +21,7 @@ pub(crate) fn request(request: &TurnRequest) -> Parsed {
 }
 
 /// The conversation in a body; an empty one where it cannot be read.
-pub(super) fn body(endpoint: Endpoint, body: &[u8]) -> Parsed {
+pub fn body(endpoint: Endpoint, body: &[u8]) -> Parsed {
     match endpoint {
         Endpoint::Embeddings => embedded(body),
         Endpoint::Chat | Endpoint::Responses | Endpoint::Messages | Endpoint::CountTokens | Endpoint::Native => {

@@ -1,9 +1,13 @@
 //! `understudy demo`: simulator and gateway in one process, sessions through an outage, and a referee for every number.
 
 mod driver;
+mod props;
 mod referee;
+mod scenes;
+mod script;
 mod stage;
 mod story;
+mod witness;
 
 use std::pin::pin;
 use std::time::Duration;
@@ -52,7 +56,7 @@ pub(super) async fn run(args: Args, json: bool) -> anyhow::Result<Exit> {
     let tap = Events::new(stage.app.tap().subscribe());
     let (receipts, told) = tap.during(driver.run(args.sessions, args.turns), turns).await;
     let scrape = scrape(&stage).await?;
-    let verdict = referee::judge(&stage, &receipts, &told, &scrape);
+    let verdict = referee::judge(&stage, &receipts, &told, &scrape).await;
     match json {
         true => output::say_json(&story::for_programs(&stage, &verdict)),
         false => output::say(&story::ending(&verdict)),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context;
 use serde_json::json;
 use understudy_messages::clock::Clock;
+use understudy_plugins::hosts::Hosts;
 use understudy_providers::sim::{SimOptions, Simulator};
 
 use super::signals::stop_asked;
@@ -33,13 +34,13 @@ struct Source {
     simulator: Option<Simulator>,
 }
 
-pub(super) async fn run(args: Args, json: bool) -> anyhow::Result<Exit> {
+pub(super) async fn run(args: Args, json: bool, hosts: &Hosts) -> anyhow::Result<Exit> {
     let source = match find(args.config.as_deref()).await {
         Ok(source) => source,
         Err(error) => return refuse(error, json),
     };
     log::start(source.config.log);
-    let app = App::start(source.config, AppOptions::default()).await?;
+    let app = App::start_hosting(source.config, AppOptions::default(), hosts).await?;
     announce(&app, &source.origin, json);
     stop_asked().await?;
     let exit = tokio::select! {

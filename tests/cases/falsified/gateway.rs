@@ -58,7 +58,7 @@ fn a_false_number_of_executed_tools_is_refused() {
     tells_apart(&[executed(1)], &[executed(0), executed(2)]);
     let mut cut = sample();
     let body = |reply: &crate::reply::Reply| String::from_utf8_lossy(&reply.body).into_owned();
-    for (_, reply) in &mut cut.replies {
+    for reply in cut.replies.values_mut() {
         reply.body = body(reply).replace("\"stop\"", "\"length\"").into_bytes();
     }
     tells_apart_in(&cut, &[executed(0)], &[executed(1)]);

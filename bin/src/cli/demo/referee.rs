@@ -1,6 +1,8 @@
 //! The referee: what clients got, what the event tap told, what Prometheus counted and what the simulator logged must be
 //! one and the same story.
 
+mod plugins;
+
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
@@ -10,9 +12,11 @@ use understudy_messages::ids::ModelRef;
 use understudy_messages::turn::TurnOutcome;
 use understudy_providers::sim::entries::Tally;
 
+pub(super) use self::plugins::PluginPart;
 use super::Told;
 use super::driver::{Got, Receipt};
-use super::stage::{SCENES, Stage, target};
+use super::scenes::SCENES;
+use super::stage::{Stage, target};
 use crate::scrape::Scrape;
 
 /// One number as two sources know it.
@@ -53,21 +57,25 @@ pub(super) struct Verdict {
     pub(super) lost: u64,
     pub(super) rescued: u64,
     pub(super) rows: Vec<Row>,
+    pub(super) plugins: PluginPart,
     pub(super) checks: Vec<Check>,
     pub(super) complaints: Vec<String>,
 }
 
 /// Compares every source with every other.
-pub(super) fn judge(stage: &Stage, receipts: &[Receipt], told: &Told, scrape: &Scrape) -> Verdict {
+pub(super) async fn judge(stage: &Stage, receipts: &[Receipt], told: &Told, scrape: &Scrape) -> Verdict {
     let mut checks = ends(receipts, told, scrape);
     checks.extend(attempts(stage, scrape));
     checks.extend(failovers(stage, told, scrape));
     checks.push(came_back(receipts));
+    let plugins = plugins::judge(stage, receipts, told, scrape).await;
+    checks.extend(plugins.checks.iter().cloned());
     Verdict {
         turns: receipts.len(),
         lost: lost(receipts, told),
         rescued: scrape.count(telemetry::TURNS.name, &[("outcome", "ok"), ("served_by", "fallback")]),
         rows: (0..SCENES.len()).map(|scene| row(scene, receipts, scrape)).collect(),
+        plugins,
         checks,
         complaints: receipts
             .iter()
@@ -100,7 +108,7 @@ fn row(scene: usize, receipts: &[Receipt], scrape: &Scrape) -> Row {
     Row {
         scene,
         turns: receipts.iter().filter(|receipt| receipt.scene == scene).count(),
-        by_lead: of(&[Got::Lead]),
+        by_lead: of(&[Got::Lead, Got::Guarded]),
         by_understudy: of(&[Got::Understudy, Got::Continued]),
         errors: of(&[Got::ErrorEvent, Got::Refusal]),
         attempts: scrape.count(telemetry::ATTEMPTS_TOTAL.name, &labels),
@@ -130,8 +138,9 @@ fn attempts_at(scrape: &Scrape, provider: &str, model: &str) -> u64 {
 /// How turns ended: as clients saw it, as the tap told it, as Prometheus counted it.
 fn ends(receipts: &[Receipt], told: &Told, scrape: &Scrape) -> Vec<Check> {
     let clients = |whole: bool| {
-        let is_whole =
-            |receipt: &&Receipt| matches!(receipt.got, Got::Lead | Got::Understudy | Got::Continued) == whole;
+        let is_whole = |receipt: &&Receipt| {
+            matches!(receipt.got, Got::Lead | Got::Understudy | Got::Continued | Got::Guarded) == whole
+        };
         receipts.iter().filter(is_whole).count() as u64
     };
     let tap = |whole: bool| {
@@ -263,7 +272,9 @@ impl Verdict {
                 "lead": { "attempts": row.attempts, "retried": row.retried, "rotated": row.rotated,
                     "moved_on": row.moved_on, "skipped": row.skipped, "probes": row.probes } })
         });
+        let plugins = json!({ "to_fallback": self.plugins.to_fallback, "with_canon": self.plugins.with_canon, "proposed": self.plugins.proposed, "blocked": self.plugins.blocked,
+            "terminal": self.plugins.terminal });
         json!({ "sound": self.sound(), "turns": self.turns, "lost": self.lost, "rescued": self.rescued,
-            "scenes": rows.collect::<Vec<_>>(), "checks": checks.collect::<Vec<_>>(), "complaints": self.complaints })
+            "scenes": rows.collect::<Vec<_>>(), "plugins": plugins, "checks": checks.collect::<Vec<_>>(), "complaints": self.complaints })
     }
 }

@@ -1,122 +1,29 @@
 //! The stage of the demo: simulated providers, some of which fail, and a real gateway in front of them.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use anyhow::Context;
 use serde_json::{Value, json};
 use understudy_messages::clock::Clock;
 use understudy_messages::ids::ModelRef;
+use understudy_plugins::canon;
 use understudy_providers::sim::script::Plan;
 use understudy_providers::sim::{SimOptions, Simulator};
 
-use super::driver::Got;
+use super::props::{GUARD, Props};
+use super::scenes::{GUARDED, KEPT, SCENES, USUAL};
+use super::script::{DEAD_KEY, plan};
+use super::witness::{self, Witness};
 use crate::config::ServerConfig;
+use crate::plugins::standard_hosts;
 use crate::{App, AppOptions};
-
-/// The key that cassini refuses.
-const DEAD_KEY: &str = "sk-dead";
-/// What a torn stream says before it breaks.
-pub(super) const TORN: &str = "It was a dark and stormy";
-/// How long the flapping lead is down.
-const OUTAGE_MS: u64 = 1500;
-
-/// One kind of turn: the public model that clients ask for, and what becomes of its lead.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Scene {
-    pub(super) model: &'static str,
-    pub(super) chain: [&'static str; 2],
-    pub(super) about: &'static str,
-    /// What its clients may get. With a breaker at work, who answers a turn depends on when it comes.
-    pub(super) allowed: &'static [Got],
-    /// Of twenty sessions, how many play it.
-    pub(super) share: usize,
-    /// Whether only streams play it.
-    pub(super) streams_only: bool,
-    /// Turns of its own and the time between them, where the scene needs time to happen.
-    pub(super) paced: Option<(u16, Duration)>,
-}
-
-const SCENE: Scene = Scene {
-    model: "",
-    chain: ["", "borealis/second"],
-    about: "",
-    allowed: &[Got::Understudy],
-    share: 2,
-    streams_only: false,
-    paced: None,
-};
-
-/// Twenty sessions' worth of scenes.
-pub(super) const SCENES: [Scene; 9] = [
-    Scene {
-        model: "steady",
-        chain: ["aurora/steady", "borealis/second"],
-        about: "the lead answers",
-        allowed: &[Got::Lead],
-        share: 4,
-        ..SCENE
-    },
-    Scene {
-        model: "crowded",
-        chain: ["aurora/crowded", "borealis/second"],
-        about: "overloaded (503)",
-        ..SCENE
-    },
-    Scene {
-        model: "limited",
-        chain: ["aurora/limited", "borealis/second"],
-        about: "429, no word of when to return",
-        ..SCENE
-    },
-    Scene {
-        model: "patient",
-        chain: ["doria/patient", "borealis/second"],
-        about: "429 once, \"retry-after: 1\"",
-        allowed: &[Got::Lead, Got::Understudy],
-        ..SCENE
-    },
-    Scene {
-        model: "dead-key",
-        chain: ["cassini/keyed", "borealis/second"],
-        about: "the first of two keys is refused (401)",
-        allowed: &[Got::Lead],
-        ..SCENE
-    },
-    Scene {
-        model: "mute",
-        chain: ["aurora/mute", "borealis/second"],
-        about: "the connection breaks before a byte",
-        ..SCENE
-    },
-    Scene {
-        model: "torn",
-        chain: ["aurora/torn", "borealis/second"],
-        about: "streams break in mid-answer",
-        allowed: &[Got::Continued, Got::Understudy],
-        streams_only: true,
-        ..SCENE
-    },
-    Scene {
-        model: "flapping",
-        chain: ["aurora/flapping", "borealis/second"],
-        about: "down at first, then well again",
-        allowed: &[Got::Lead, Got::Understudy],
-        paced: Some((16, Duration::from_millis(200))),
-        ..SCENE
-    },
-    Scene {
-        model: "hopeless",
-        chain: ["aurora/hopeless", "borealis/hopeless"],
-        about: "lead and understudy are down (500)",
-        allowed: &[Got::Refusal],
-        ..SCENE
-    },
-];
 
 /// Simulator and gateway, up and connected.
 pub(super) struct Stage {
     pub(super) app: App,
     pub(super) simulator: Simulator,
+    pub(super) witness: Arc<Witness>,
+    _props: Props,
 }
 
 impl Stage {
@@ -130,9 +37,17 @@ impl Stage {
         let simulator = Simulator::start(plan, options)
             .await
             .context("the simulator did not start")?;
-        let config = ServerConfig::parse(&config(&simulator), &|_| None)?;
-        let app = App::start(config, AppOptions::default()).await?;
-        Ok(Self { app, simulator })
+        let (props, witness) = (Props::lay_out()?, Arc::<Witness>::default());
+        let config = ServerConfig::parse(&config(&simulator, &props), &|_| None)?;
+        let mut hosts = standard_hosts();
+        hosts.native.push(witness.clone());
+        let app = App::start_hosting(config, AppOptions::default(), &hosts).await?;
+        Ok(Self {
+            app,
+            simulator,
+            witness,
+            _props: props,
+        })
     }
 
     /// Stops both.
@@ -148,63 +63,42 @@ pub(super) fn target(text: &str) -> ModelRef {
 }
 
 /// Rests are short, so that the lead can be seen to come back.
-fn config(simulator: &Simulator) -> String {
-    let models: Vec<String> = SCENES
+fn config(simulator: &Simulator, props: &Props) -> String {
+    let provider = |name: &str, keys: &str| {
+        let url = simulator.base_url(name);
+        format!("  {name}: {{ api: openai-chat, base_url: \"{url}\", api_keys: [{keys}] }}\n")
+    };
+    let models: String = SCENES
         .iter()
-        .map(|scene| format!("  {}: {{ chain: [{}] }}", scene.model, scene.chain.join(", ")))
+        .map(|scene| format!("  {}: {{ chain: [{}] }}\n", scene.model, scene.chain.join(", ")))
         .collect();
-    format!(
-        "listen: {{ api: \"127.0.0.1:0\", admin: \"127.0.0.1:0\" }}\n\
-         providers:\n  \
-           aurora: {{ api: openai-chat, base_url: \"{}\", api_key: sk-demo }}\n  \
-           borealis: {{ api: openai-chat, base_url: \"{}\", api_key: sk-demo }}\n  \
-           cassini: {{ api: openai-chat, base_url: \"{}\", api_keys: [{DEAD_KEY}, sk-good] }}\n  \
-           doria: {{ api: openai-chat, base_url: \"{}\", api_key: sk-demo }}\n\
-         models:\n{}\n\
-         defaults: {{ breaker: {{ window: 300ms, cap: 600ms }}, retry: {{ backoff: 50ms }} }}\n",
-        simulator.base_url("aurora"),
-        simulator.base_url("borealis"),
-        simulator.base_url("cassini"),
-        simulator.base_url("doria"),
-        models.join("\n"),
-    )
+    [
+        "listen: { api: \"127.0.0.1:0\", admin: \"127.0.0.1:0\" }\nproviders:\n",
+        &provider("aurora", "sk-demo"),
+        &provider("borealis", "sk-demo"),
+        &provider("cassini", &format!("{DEAD_KEY}, sk-good")),
+        &provider("doria", "sk-demo"),
+        &format!("models:\n{models}"),
+        &format!("agents: {}\n", agents(props)),
+        &format!("plugins: {}\n", plugins(props)),
+        "defaults: { breaker: { window: 300ms, cap: 600ms }, retry: { backoff: 50ms } }\n",
+    ]
+    .concat()
 }
 
-/// What each simulated upstream does.
-fn plan() -> Value {
-    let calls = |calls: &[Value]| json!({ "calls": calls });
-    let answer = || json!({ "answer": { "text": "{model} heard: {last}", "chunks": 6, "every_ms": 2 } });
-    let refuse = |status: u16, kind: &str, code: Value| {
-        json!({ "status": status, "headers": { "content-type": "application/json" },
-            "body": { "error": { "message": "simulated", "type": kind, "code": code, "param": null } } })
-    };
-    let overloaded = || refuse(503, "service_unavailable_error", json!("server_is_overloaded"));
-    let limited = || refuse(429, "rate_limit_error", json!("rate_limit_exceeded"));
-    let broken = || refuse(500, "server_error", Value::Null);
-    let mut limited_for_a_second = limited();
-    limited_for_a_second["headers"]["retry-after"] = json!("1");
-    let refused_key = refuse(401, "invalid_request_error", json!("invalid_api_key"));
-    let (first, rest) = TORN.split_at(TORN.len() / 2);
-    let chunk = |text: &str| {
-        let data = json!({ "id": "torn", "object": "chat.completion.chunk", "created": 1, "model": "torn",
-            "choices": [{ "index": 0, "delta": { "content": text }, "finish_reason": null }] });
-        json!([1, format!("data: {data}\n\n")])
-    };
+/// The witness hears all of them; the canon is for one alone, and the guard for another.
+fn agents(props: &Props) -> Value {
     json!({
-        "aurora/steady": calls(&[answer()]),
-        "borealis/second": calls(&[answer()]),
-        "aurora/crowded": calls(&[overloaded()]),
-        "aurora/limited": calls(&[limited()]),
-        "doria/patient": calls(&[limited_for_a_second, answer()]),
-        "cassini/keyed": { "calls": [answer()], "credentials": { DEAD_KEY: { "calls": [refused_key] } } },
-        "aurora/mute": calls(&[json!({ "head": false, "body": "", "then": "reset" })]),
-        "aurora/torn": calls(&[json!({ "headers": { "content-type": "text/event-stream" },
-            "frames": [chunk(first), chunk(rest)], "then": "reset" })]),
-        "aurora/flapping": { "schedule": [
-            { "for_ms": OUTAGE_MS, "call": overloaded() },
-            { "for_ms": 86_400_000, "call": answer() },
-        ]},
-        "aurora/hopeless": calls(&[broken()]),
-        "borealis/hopeless": calls(&[broken()]),
+        USUAL: { "model": "steady", "plugins": [witness::ID] },
+        KEPT: { "model": KEPT, "plugins": [canon::ID, witness::ID], "workspace": props.workspace() },
+        GUARDED: { "model": GUARDED, "plugins": [GUARD, witness::ID] },
     })
+}
+
+fn plugins(props: &Props) -> Value {
+    let mut entries = json!({ (canon::ID): { "enabled": true } });
+    if cfg!(feature = "js") {
+        entries[GUARD] = json!({ "enabled": true, "hooks": { "allowConversationAccess": true } });
+    }
+    json!({ "load_paths": [props.guard()], "entries": entries })
 }

@@ -3,8 +3,10 @@
 use std::fmt::Write;
 
 use super::Args;
-use super::referee::Verdict;
-use super::stage::{SCENES, Stage};
+use super::referee::{PluginPart, Verdict};
+use super::scenes::{GUARDED, KEPT, SCENES, scene};
+use super::script::TOOL;
+use super::stage::Stage;
 
 /// How many complaints are shown.
 const SHOWN: usize = 10;
@@ -22,12 +24,13 @@ pub(super) fn opening(stage: &Stage, args: &Args) -> String {
 
 pub(super) fn ending(verdict: &Verdict) -> String {
     let mut text = table(verdict);
+    text.push_str(&plugins(verdict));
     let agree = verdict.checks.iter().filter(|check| check.holds()).count();
     // writing to a string cannot fail
     let _ = writeln!(
         text,
-        "\n{} turns, {} rescued by the understudy, {} lost. {agree} of {} numbers agree between clients, event tap, \
-         Prometheus and the simulator's log.",
+        "{} turns, {} rescued by the understudy, {} lost. {agree} of {} numbers agree between clients, event tap, \
+         Prometheus, the simulator's log and plugins.",
         verdict.turns,
         verdict.rescued,
         verdict.lost,
@@ -99,18 +102,39 @@ fn table(verdict: &Verdict) -> String {
     text
 }
 
+fn plugins(verdict: &Verdict) -> String {
+    let PluginPart {
+        to_fallback,
+        with_canon,
+        proposed,
+        blocked,
+        terminal,
+        ..
+    } = verdict.plugins;
+    format!(
+        "\nPlugins: {with_canon} of {to_fallback} requests to the understudy of {KEPT} carried the canon, {blocked} of {proposed} calls \
+         that {GUARDED}\nproposed were blocked, {terminal} turns without an answer were told of.\n"
+    )
+}
+
 pub(super) fn encore(stage: &Stage) -> String {
     let (api, admin) = (stage.app.api(), stage.app.admin());
-    let ask = |model: &str, stream: bool| {
+    let ask = |model: &str, stream: bool, more: &str| {
         format!(
-            "  curl -sN http://{api}/v1/chat/completions -d '{{\"model\":\"{model}\",\"stream\":{stream},\
+            "  curl -sN http://{api}/v1/chat/completions -d '{{\"model\":\"{model}\",\"stream\":{stream},{more}\
              \"messages\":[{{\"role\":\"user\",\"content\":\"hello\"}}]}}'"
         )
     };
+    let tools = format!("\"tools\":[{{\"type\":\"function\",\"function\":{{\"name\":\"{TOOL}\"}}}}],");
+    let guarded = scene(GUARDED).map(|_| format!("{} -H 'x-understudy-agent: {GUARDED}'", ask(GUARDED, false, &tools)));
+    let asks = [
+        ask("steady", false, ""),
+        ask("crowded", true, ""),
+        ask("torn", true, ""),
+    ];
+    let asks: Vec<String> = asks.into_iter().chain(guarded).collect();
     format!(
-        "\nStill serving. Try:\n{}\n{}\n{}\n  curl -s http://{admin}/metrics | grep understudy_failover_total\nCtrl-C ends it.",
-        ask("steady", false),
-        ask("crowded", true),
-        ask("torn", true),
+        "\nStill serving. Try:\n{}\n  curl -s http://{admin}/metrics | grep understudy_failover_total\nCtrl-C ends it.",
+        asks.join("\n"),
     )
 }

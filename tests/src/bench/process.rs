@@ -34,7 +34,9 @@ impl Core {
 /// Whether programs have cores of their own.
 #[derive(Clone, Copy)]
 pub enum Pinning {
+    /// They have.
     Pinned,
+    /// They get in each other's way.
     Free,
 }
 
@@ -63,7 +65,7 @@ impl Pinning {
 impl fmt::Display for Pinning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Pinned => "pinned: forwarder and gateway on core 0, client and upstream on core 1",
+            Self::Pinned => "pinned: what is measured on core 0, client and upstream on core 1",
             Self::Free => "NOT PINNED (no taskset, or fewer than two cores): all programs get in each other's way",
         })
     }

@@ -1,12 +1,11 @@
 //! Medians, for people and for programs.
 
 use std::fmt;
-use std::time::Duration;
 
 use serde_json::{Value, json};
-
-use crate::load::{Load, Sample};
-use crate::stage::Target;
+use understudy_tests::bench::load::{Load, Sample};
+use understudy_tests::bench::target::Target;
+use understudy_tests::bench::{median, micros};
 
 /// Everything that was measured, in the order in which it first was.
 #[derive(Default)]
@@ -119,14 +118,4 @@ impl Row {
             rate: median(self.samples.iter().map(|sample| sample.rate)),
         }
     }
-}
-
-fn micros(duration: Duration) -> f64 {
-    duration.as_secs_f64() * 1e6
-}
-
-fn median(values: impl Iterator<Item = f64>) -> f64 {
-    let mut values: Vec<f64> = values.collect();
-    values.sort_unstable_by(f64::total_cmp);
-    values[values.len() / 2]
 }

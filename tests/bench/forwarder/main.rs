@@ -7,19 +7,16 @@
 //! runs it. What is measured has one core for itself, client and upstream share another. Every answer is compared with
 //! what the upstream sends, byte by byte; a wrong one ends the bench. Only ratios within one run mean anything.
 
-mod client;
 mod forwarder;
-mod load;
-mod machine;
-mod process;
 mod report;
 mod stage;
-mod upstream;
 
 use std::time::Duration;
 
-use self::load::LOADS;
-use self::process::Pinning;
+use understudy_tests::bench::load::LOADS;
+use understudy_tests::bench::process::{self, Pinning};
+use understudy_tests::bench::{machine, upstream};
+
 use self::report::Report;
 use self::stage::Stage;
 

@@ -6,25 +6,29 @@ use futures::future::join_all;
 use serde_json::json;
 use understudy_messages::clock::{Clock, Instant};
 
-use crate::client::Client;
-use crate::stage::Target;
-use crate::upstream;
+use super::client::Client;
+use super::target::Target;
+use super::upstream;
 
 /// How long a phase may take beyond its time.
 const PATIENCE: Duration = Duration::from_secs(20);
-const SENTENCE: &str = "She said \"the show goes on\" when the lead lost his voice, and the understudy went on.\n";
+/// What conversations are made of.
+pub const SENTENCE: &str = "She said \"the show goes on\" when the lead lost his voice, and the understudy went on.\n";
 
 /// Clients that each wait for their answer before they ask again.
 pub struct Load {
+    /// What it is called.
     pub name: &'static str,
     connections: usize,
     messages: usize,
     /// Sentences in each message.
     sentences: usize,
+    /// Whether the answers are streams.
     pub stream: bool,
 }
 
-const MANY: Load = Load {
+/// The usual one.
+pub const MANY: Load = Load {
     name: "64 connections, 0.7 KB requests",
     connections: 64,
     messages: 3,
@@ -32,7 +36,7 @@ const MANY: Load = Load {
     stream: false,
 };
 
-/// Everything that is measured.
+/// Every load that a gateway is measured under.
 pub static LOADS: [Load; 4] = [
     MANY,
     Load {

@@ -6,7 +6,7 @@ use bytes::{BufMut, BytesMut};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-use crate::stage::Target;
+use super::target::Target;
 
 /// How much is read at once: more than a whole answer.
 const READ: usize = 16 << 10;

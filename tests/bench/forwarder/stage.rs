@@ -3,8 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::process::{Core, Pinning, Program};
-use crate::{forwarder, upstream};
+use understudy_tests::bench::process::{Core, Pinning, Program};
+use understudy_tests::bench::target::Target;
+use understudy_tests::bench::upstream;
+
+use crate::forwarder;
 
 /// More failures in a row than any run has: the breaker never opens, every turn fails over anew.
 const NEVER: u32 = 1_000_000;
@@ -21,18 +24,6 @@ pub struct Stage {
     gateway: Program,
     /// Its breaker opens at once, and stays open: the outage lasts as long as the bench.
     in_outage: Program,
-}
-
-/// One way through one program.
-pub struct Target<'a> {
-    pub name: &'static str,
-    pub program: &'a Program,
-    pub path: &'static str,
-    pub model: &'static str,
-    /// Whether every connection names a session of its own.
-    pub sessions: bool,
-    /// Response headers that every answer must have.
-    pub expected: &'static [(&'static str, &'static str)],
 }
 
 impl Stage {

@@ -1,0 +1,19 @@
+//! What is measured.
+
+use super::process::Program;
+
+/// One way through one program.
+pub struct Target<'a> {
+    /// What it is called.
+    pub name: &'static str,
+    /// The program.
+    pub program: &'a Program,
+    /// The path that is asked.
+    pub path: &'static str,
+    /// The model that is asked for.
+    pub model: &'static str,
+    /// Whether every connection names a session of its own.
+    pub sessions: bool,
+    /// Response headers that every answer must have.
+    pub expected: &'static [(&'static str, &'static str)],
+}
