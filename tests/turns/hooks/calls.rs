@@ -9,8 +9,9 @@ use crate::stage::{Stage, lead, question, refusal, second, stream, text};
 async fn ended(call: Value, streams: bool) -> Value {
     let heard = Heard::default();
     let plugin = Plugin::new("p").hears(Hook::ModelCallEnded, &heard);
-    let retry = "defaults:\n  retry: { max_per_target: 0 }\n";
-    let stage = Stage::set_guarded(json!({ "a/m": { "calls": [call] } }), retry, vec![plugin.loaded()]).await;
+    // a limit of the attempt's own, well before the turn's
+    let limits = "defaults:\n  retry: { max_per_target: 0 }\n  timeouts: { whole_last: 60s }\n";
+    let stage = Stage::set_guarded(json!({ "a/m": { "calls": [call] } }), limits, vec![plugin.loaded()]).await;
     let question = question(streams);
     stage
         .in_time(std::time::Duration::from_secs(1), stage.ask(&question))
