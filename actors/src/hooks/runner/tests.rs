@@ -36,6 +36,7 @@ fn call() -> (HookEvent, Arc<Snapshot>) {
         ..Parsed::default()
     });
     let event = HookEvent::BeforeToolCall {
+        run_id: None,
         tool_name: "read".into(),
         params: Arc::default(),
         tool_call_id: "1".to_owned(),
