@@ -1,20 +1,30 @@
-//! One plugin instance at work: takes calls, counts them, and is failed for good when its code or its host is.
+//! One plugin at work: takes calls, counts them, and gets another instance when the code or the host of its own has failed.
 //!
-//! It lives on an arbiter of its own, never on one of sessions: a plugin that holds its thread holds nobody else's. Calls are
+//! While there is none its calls find nobody: to a gate that is a refusal. There is another one only where that is the same
+//! plugin to everybody, and not too often; otherwise it stays failed until its settings are loaded again. The actor lives on an arbiter of its own, never on one of sessions: a plugin that holds its thread holds nobody else's. Calls are
 //! futures of their own; the actor only hands them out. Whoever calls sets the deadline and cancels.
 
+mod restarts;
+
 use std::panic::AssertUnwindSafe;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use actix::{Actor, Context, Handler, ResponseFuture};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+use understudy_messages::clock::Clock;
 use understudy_messages::hooks::HookResult;
 use understudy_messages::ids::Name;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
-use understudy_plugins::Instance;
+use understudy_plugins::hosts::Loaded;
+use understudy_plugins::{Instance, Registration};
+
+use self::restarts::Restarts;
+use crate::supervision::{Supervision, Tasks};
 
 /// What becomes of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,36 +63,76 @@ impl InstanceState {
     }
 }
 
-/// An instance as everybody may look at it, without a message.
+/// Makes another instance of a plugin, within the time that it may take to register.
+pub type Remake = Arc<dyn Fn() -> BoxFuture<'static, Loaded> + Send + Sync>;
+
+/// A plugin as everybody may look at it, without a message.
 pub struct Served {
     /// The plugin.
     pub id: Name,
-    instance: Arc<dyn Instance>,
+    registration: Registration,
+    current: Mutex<Arc<Current>>,
+    again: Option<Again>,
     in_flight: AtomicU64,
+    stopped: CancellationToken,
+}
+
+/// The instance that takes calls.
+struct Current {
+    instance: Arc<dyn Instance>,
     panicked: AtomicBool,
-    stopping: AtomicBool,
+}
+
+/// How another instance is made, and how often one was.
+struct Again {
+    remake: Remake,
+    clock: Clock,
+    tasks: Tasks,
+    past: Mutex<Restarts>,
+    /// One is being made, or none will be any more.
+    busy: AtomicBool,
+    count: AtomicU64,
 }
 
 impl Served {
-    /// An instance that has registered.
+    /// An instance that has registered. When it fails it stays failed.
     pub fn new(id: Name, instance: Arc<dyn Instance>) -> Arc<Self> {
+        Self::put_together(id, instance, None)
+    }
+
+    /// The same; when it fails `remake` makes another one. All its handlers have to be called by message: others stay those of
+    /// the first instance.
+    pub fn lasting(id: Name, instance: Arc<dyn Instance>, remake: Remake, supervision: &Supervision) -> Arc<Self> {
+        let again = Again {
+            remake,
+            clock: supervision.clock.clone(),
+            tasks: supervision.tasks.clone(),
+            past: Mutex::default(),
+            busy: AtomicBool::new(false),
+            count: AtomicU64::new(0),
+        };
+        Self::put_together(id, instance, Some(again))
+    }
+
+    fn put_together(id: Name, instance: Arc<dyn Instance>, again: Option<Again>) -> Arc<Self> {
         Arc::new(Self {
             id,
-            instance,
+            registration: instance.registration().clone(),
+            current: Mutex::new(Current::new(instance)),
+            again,
             in_flight: AtomicU64::new(0),
-            panicked: AtomicBool::new(false),
-            stopping: AtomicBool::new(false),
+            stopped: CancellationToken::new(),
         })
     }
 
     /// What it registered.
-    pub fn registration(&self) -> &understudy_plugins::Registration {
-        self.instance.registration()
+    pub const fn registration(&self) -> &Registration {
+        &self.registration
     }
 
     /// What has become of it.
     pub fn state(&self) -> InstanceState {
-        if self.stopping.load(Ordering::Acquire) {
+        if self.stopped.is_cancelled() {
             return InstanceState::Disposing;
         }
         match self.failure() {
@@ -91,12 +141,16 @@ impl Served {
         }
     }
 
-    /// Why it will never answer again; `None` while it serves.
+    /// Why it does not answer, for now or for good; `None` while it serves.
     pub fn failure(&self) -> Option<String> {
-        match self.panicked.load(Ordering::Acquire) {
-            true => Some("its code panicked".to_owned()),
-            false => self.instance.failure(),
-        }
+        self.current().failure()
+    }
+
+    /// How many instances it was given after its first.
+    pub fn restarts(&self) -> u64 {
+        self.again
+            .as_ref()
+            .map_or(0, |again| again.count.load(Ordering::Relaxed))
     }
 
     /// Calls that it is working on.
@@ -106,10 +160,12 @@ impl Served {
 
     /// Lets go of all that it holds; calls from now on find nobody.
     pub async fn stop(&self) {
-        self.stopping.store(true, Ordering::Release);
-        if AssertUnwindSafe(self.instance.stop()).catch_unwind().await.is_err() {
-            tracing::error!(plugin = %self.id, "the plugin panicked while it was stopped");
-        }
+        self.stopped.cancel();
+        self.current().stop(&self.id).await;
+    }
+
+    fn current(&self) -> Arc<Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Runs one call. A panic fails the instance, and nothing else.
@@ -118,16 +174,91 @@ impl Served {
         call: impl FnOnce(&dyn Instance) -> BoxFuture<'static, Result<T, CallError>>,
     ) -> Result<T, CallError> {
         if self.state() != InstanceState::Running {
+            self.come_back();
             return Err(CallError::Gone);
         }
         let _counted = InFlight::new(self.clone());
-        let work = async { call(&*self.instance).await };
+        let current = self.current();
+        let work = async { call(&*current.instance).await };
         let done = AssertUnwindSafe(work).catch_unwind().await;
-        done.unwrap_or_else(|_panic| {
-            self.panicked.store(true, Ordering::Release);
-            tracing::error!(plugin = %self.id, "the plugin panicked: its instance takes no more calls");
+        let done = done.unwrap_or_else(|_panic| {
+            current.panicked.store(true, Ordering::Release);
             Err(CallError::failed("panicked"))
+        });
+        if let Some(why) = current.failure() {
+            tracing::error!(plugin = %self.id, why, "the plugin's instance takes no more calls");
+            self.come_back();
+        }
+        done
+    }
+
+    /// Has another instance made, unless that is being done, or was too often.
+    fn come_back(self: &Arc<Self>) {
+        let Some(again) = self.again.as_ref().filter(|_| !self.stopped.is_cancelled()) else {
+            return;
+        };
+        if !again.busy.swap(true, Ordering::AcqRel) {
+            let served = self.clone();
+            again.tasks.spawn_until_stop("plugin-restart", async move {
+                tokio::select! {
+                    biased;
+                    () = served.stopped.cancelled() => {}
+                    () = served.replace() => {}
+                }
+            });
+        }
+    }
+
+    /// Replaces an instance that has failed. Without an end to the tries, it stays failed.
+    async fn replace(&self) {
+        let Some(again) = &self.again else { return };
+        self.current().stop(&self.id).await;
+        while let Some(wait) = again.next() {
+            again.clock.sleep(wait).await;
+            match (again.remake)().await {
+                Ok(instance) if instance.registration().is_same(&self.registration) => {
+                    *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Current::new(instance);
+                    again.count.fetch_add(1, Ordering::Relaxed);
+                    again.busy.store(false, Ordering::Release);
+                    return tracing::warn!(plugin = %self.id, "the plugin has another instance, in place of one that failed");
+                }
+                Ok(instance) => {
+                    tracing::error!(plugin = %self.id, "another instance of the plugin registers something else: it stays failed");
+                    return Current::new(instance).stop(&self.id).await;
+                }
+                Err(why) => tracing::warn!(plugin = %self.id, why, "another instance of the plugin did not register"),
+            }
+        }
+        tracing::error!(plugin = %self.id, "the plugin has failed too often: it stays failed until it is loaded again");
+    }
+}
+
+impl Current {
+    fn new(instance: Arc<dyn Instance>) -> Arc<Self> {
+        Arc::new(Self {
+            instance,
+            panicked: AtomicBool::new(false),
         })
+    }
+
+    fn failure(&self) -> Option<String> {
+        match self.panicked.load(Ordering::Acquire) {
+            true => Some("its code panicked".to_owned()),
+            false => self.instance.failure(),
+        }
+    }
+
+    async fn stop(&self, plugin: &Name) {
+        if AssertUnwindSafe(self.instance.stop()).catch_unwind().await.is_err() {
+            tracing::error!(%plugin, "the plugin panicked while it was stopped");
+        }
+    }
+}
+
+impl Again {
+    fn next(&self) -> Option<Duration> {
+        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        past.next(self.clock.now())
     }
 }
 
@@ -147,7 +278,7 @@ impl Drop for InFlight {
     }
 }
 
-/// Hands calls to one instance. It is not started again: its death is that of its instance.
+/// Hands calls to the instance that a plugin has at the time.
 pub struct PluginInstanceActor(Arc<Served>);
 
 impl PluginInstanceActor {
@@ -178,71 +309,4 @@ impl Handler<CallTool> for PluginInstanceActor {
 }
 
 #[cfg(test)]
-mod tests {
-    use tokio_util::sync::CancellationToken;
-    use understudy_messages::hooks::{HookContext, HookEvent};
-    use understudy_plugins::Registration;
-
-    use super::*;
-
-    /// Panics when its first handler is called, and for its second one before there is a future.
-    #[derive(Default)]
-    struct Fragile(Registration);
-
-    impl Instance for Fragile {
-        fn registration(&self) -> &Registration {
-            &self.0
-        }
-
-        fn call_hook(&self, call: CallHook) -> BoxFuture<'static, Result<HookResult, CallError>> {
-            assert!(call.handler != 1, "as asked");
-            Box::pin(async move {
-                assert!(call.handler != 0, "as asked");
-                Ok(HookResult::None)
-            })
-        }
-
-        fn call_tool(&self, _: CallTool) -> BoxFuture<'static, Result<Value, CallError>> {
-            Box::pin(async { Err(CallError::Gone) })
-        }
-
-        fn stop(&self) -> BoxFuture<'static, ()> {
-            Box::pin(async {})
-        }
-    }
-
-    fn call(handler: u32) -> CallHook {
-        CallHook {
-            handler,
-            event: Arc::new(HookEvent::GatewayStart { port: 1 }),
-            context: Arc::new(HookContext::default()),
-            conversation: false,
-            cancel: CancellationToken::new(),
-        }
-    }
-
-    #[actix::test]
-    async fn an_instance_whose_code_panicked_takes_no_more_calls() {
-        for handler in [0, 1] {
-            let served = Served::new("p".into(), Arc::new(Fragile::default()));
-            let actor = PluginInstanceActor::new(served.clone()).start();
-            assert_eq!(actor.send(call(2)).await, Ok(Ok(HookResult::None)));
-            let panicked = Ok(Err(CallError::failed("panicked")));
-            assert_eq!(actor.send(call(handler)).await, panicked);
-            assert_eq!(
-                actor.send(call(2)).await,
-                Ok(Err(CallError::Gone)),
-                "the actor lives on"
-            );
-            assert_eq!((served.state(), served.calls_in_flight()), (InstanceState::Failed, 0));
-        }
-    }
-
-    #[actix::test]
-    async fn a_stopped_instance_is_gone() {
-        let served = Served::new("p".into(), Arc::new(Fragile::default()));
-        let actor = PluginInstanceActor::new(served.clone()).start();
-        served.stop().await;
-        assert_eq!(actor.send(call(2)).await, Ok(Err(CallError::Gone)));
-    }
-}
+mod tests;

@@ -2,6 +2,10 @@
 //!
 //! The actor exists while it has work; what it must remember in between lives as a compact record in its shard.
 
+mod fence;
+mod asked;
+mod memory;
+mod notice;
 mod prompt;
 mod shard;
 pub mod told;
@@ -21,8 +25,11 @@ use understudy_messages::ids::SessionKey;
 use understudy_messages::ports::SessionPort;
 use understudy_messages::session::{PreparePrompt, Prompt, RunTurn, RunTurnError};
 
-pub use shard::{SessionShardActor, SessionShardSettings};
+pub use self::memory::TranscriptRoom;
+pub use self::shard::{SessionShardActor, SessionShardSettings};
+pub use self::told::transcript;
 
+use self::memory::Memory;
 use self::shard::TurnFinished;
 use self::turn::Turn;
 use crate::provider::ledger::Ledgers;
@@ -51,11 +58,15 @@ pub struct SessionContext {
     pub ledgers: Arc<Ledgers>,
     /// Ends the turns that a shutdown does not wait for any longer.
     pub abort: CancellationToken,
+    /// The room that all transcripts share.
+    pub transcripts: TranscriptRoom,
 }
 
 /// One session with work.
 struct SessionActor {
     key: SessionKey,
+    /// What is remembered; `None` for a session without a key.
+    memory: Option<Arc<Memory>>,
     /// One permit: whoever holds it works, the others wait in order.
     place: Arc<Semaphore>,
     queued: Arc<()>,
@@ -64,9 +75,15 @@ struct SessionActor {
 }
 
 impl SessionActor {
-    fn new(key: SessionKey, shard: Recipient<TurnFinished>, context: Arc<SessionContext>) -> Self {
+    fn new(
+        key: SessionKey,
+        memory: Option<Arc<Memory>>,
+        shard: Recipient<TurnFinished>,
+        context: Arc<SessionContext>,
+    ) -> Self {
         Self {
             key,
+            memory,
             place: Arc::new(Semaphore::new(1)),
             queued: Arc::new(()),
             shard,
@@ -79,13 +96,22 @@ impl SessionActor {
         if Arc::strong_count(&waiting) - 1 > SESSION_QUEUE {
             return Err(RunTurnError::QueueFull);
         }
-        let turn = Turn::new(run, session, self.place.clone(), self.context.clone());
+        let turn = Turn::new(
+            run,
+            session,
+            self.memory.clone(),
+            self.place.clone(),
+            self.context.clone(),
+        );
         let (shard, key, closing) = (self.shard.clone(), self.key.clone(), turn.closing());
+        // the channel closes when the session is at rest again
+        let client = turn.client();
         self.context.tasks.spawn("turn", async move {
             let played = AssertUnwindSafe(turn.play()).catch_unwind().await;
-            let served_by = played.unwrap_or_else(|_panic| closing.lost());
+            played.unwrap_or_else(|_panic| closing.lost());
             drop(waiting);
-            let _shard_gone = shard.send(TurnFinished { key, served_by }).await;
+            let _shard_gone = shard.send(TurnFinished { key }).await;
+            drop(client);
         });
         Ok(())
     }

@@ -17,6 +17,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use understudy_actors::provider::ledger::Ledgers;
 use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
+use understudy_actors::session::TranscriptRoom;
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
 use understudy_actors::telemetry::Telemetry;
@@ -69,6 +70,8 @@ pub struct Shared {
     pub(crate) arriving: Semaphore,
     /// Responses that later requests may go on from.
     pub(crate) responses: Arc<http::Responses>,
+    /// The room that the transcripts of all sessions share.
+    pub(crate) transcripts: TranscriptRoom,
     /// Ends the turns that a shutdown does not wait for any longer.
     pub(crate) abort: CancellationToken,
     /// When the app started, in seconds since 1970.
@@ -265,6 +268,7 @@ async fn start_registry(
             options.clock.clone(),
             config.settings.session.idle,
         )),
+        transcripts: TranscriptRoom::default(),
         abort: CancellationToken::new(),
         started: crate::unix_seconds(&options.clock),
         supervision: supervision.clone(),

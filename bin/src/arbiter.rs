@@ -61,6 +61,7 @@ fn start_shard(shared: &Arc<Shared>) -> Arc<Slot<ShardPort>> {
         tap: shared.tap.clone(),
         ledgers: shared.ledgers.clone(),
         abort: shared.abort.clone(),
+        transcripts: shared.transcripts.clone(),
     };
     let settings = SessionShardSettings {
         idle: shared.config.settings.session.idle,
@@ -70,7 +71,7 @@ fn start_shard(shared: &Arc<Shared>) -> Arc<Slot<ShardPort>> {
     shared.supervision.supervise(
         ActorKind::SessionShard,
         move |end| SessionShardActor::new(context.clone(), settings, end),
-        move |addr| publish.set(ShardPort { run: addr.recipient() }),
+        move |addr| publish.set(SessionShardActor::port(&addr)),
     );
     slot
 }

@@ -10,8 +10,10 @@ mod gathered;
 mod headers;
 mod ledger;
 mod models;
+mod native;
 mod plugins;
 mod responses;
+mod sessions;
 mod turn;
 
 use std::sync::Arc;
@@ -32,6 +34,9 @@ const ACT: &str = "POST, OPTIONS";
 /// Methods of a path that names something which can be forgotten.
 const KEEP: &str = "GET, HEAD, DELETE, OPTIONS";
 
+/// Methods of a path that names something which can also be changed.
+const CHANGE: &str = "GET, HEAD, PATCH, DELETE, OPTIONS";
+
 /// The API listener.
 pub(crate) fn api(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
     routes.app_data(web::Data::from(shared.clone())).service(
@@ -45,6 +50,9 @@ pub(crate) fn api(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
             .service(path("/v1/messages", ACT).post(turn::messages))
             .service(path("/v1/messages/count_tokens", ACT).post(turn::count_tokens))
             .service(path("/v1/embeddings", ACT).post(turn::embeddings))
+            .service(path("/v1/sessions/{id}/turns", ACT).post(turn::native))
+            .service(read("/v1/sessions", sessions::list))
+            .service(session("/v1/sessions/{id}"))
             .service(read("/v1/models", models::list))
             .service(read("/v1/models/{id:.*}", models::get))
             .default_service(web::to(error::not_found)),
@@ -81,6 +89,14 @@ fn read_or_delete(at: &str) -> Resource {
         .get(responses::get)
         .head(responses::get)
         .delete(responses::delete)
+}
+
+fn session(at: &str) -> Resource {
+    path(at, CHANGE)
+        .get(sessions::get)
+        .head(sessions::get)
+        .patch(sessions::choose)
+        .delete(sessions::delete)
 }
 
 fn read<F, Args>(at: &str, handler: F) -> Resource

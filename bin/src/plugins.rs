@@ -3,8 +3,10 @@
 mod candidates;
 mod load;
 mod names;
+mod policies;
 mod report;
 mod required;
+mod start;
 mod tools;
 
 use std::path::PathBuf;

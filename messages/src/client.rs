@@ -19,7 +19,8 @@ use crate::tools::TurnNote;
 pub const CLIENT_FRAMES: usize = 16;
 
 /// What a client receives, in this order: `Head body* End`, `Head body* Failed`, or
-/// `Failed` alone; the body is all that is neither.
+/// `Failed` alone; the body is all that is neither. On the native API a [`ClientFrame::Note`] may still follow, and the turn is
+/// over, and kept by its session, when the channel closes.
 #[derive(Debug)]
 pub enum ClientFrame {
     /// The answer begins.

@@ -6,7 +6,9 @@
 
 mod context;
 mod event;
+mod invocation;
 mod marker;
+mod policy;
 mod result;
 mod scene;
 mod snapshot;
@@ -16,6 +18,7 @@ use std::time::Duration;
 
 pub use self::context::HookContext;
 pub use self::event::{HookEvent, ModelFailoverEvent, ModelFailureTerminalEvent, RunIds, TriedModel};
+pub use self::invocation::{CallIsOver, HookInvocation, SettledTools, ToolAuthority};
 pub use self::marker::TurnMarks;
 pub use self::result::{
     BlockScope, HookResult, InvalidResult, ModelChoice, PromptContribution, ReplyClaim, RunBlock, RunVerdict, ToolFate,

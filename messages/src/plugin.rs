@@ -8,7 +8,7 @@ use actix::Message;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::hooks::{Hook, HookContext, HookEvent, HookResult, PromptContribution, RunBlock, ToolFate};
+use crate::hooks::{Hook, HookContext, HookEvent, HookResult, PromptContribution, RunBlock, SettledTools, ToolFate};
 use crate::ids::Name;
 
 /// Call one handler of an instance.
@@ -98,11 +98,21 @@ pub trait TurnHooks: Send + Sync + fmt::Debug {
     /// Tells all handlers, and nobody waits for them.
     fn fire(&self, event: HookEvent, context: Arc<HookContext>);
 
-    /// Judges a call of a tool by [`Hook::BeforeToolCall`]. Whatever goes wrong, the call is blocked.
+    /// Judges a call of a tool: by trusted policies, then by [`Hook::BeforeToolCall`]. Whatever goes wrong, the call is blocked.
     fn judge<'a>(&'a self, event: HookEvent, context: Arc<HookContext>) -> Answering<'a, ToolFate>;
 
     /// Asks for what plugins add to a prompt, by [`Hook::AgentTurnPrepare`] or [`Hook::BeforePromptBuild`]; in their order.
+    /// Handlers that need to know which tools are left are not asked.
     fn contributions<'a>(&'a self, event: HookEvent, context: Arc<HookContext>) -> Answering<'a, Contributions>;
+
+    /// Asks those handlers of [`Hook::BeforePromptBuild`] that need to know which tools are left. They add context and nothing
+    /// else. `tools` is called when there is such a handler; without an answer of it none is asked.
+    fn enrichments<'a>(
+        &'a self,
+        event: HookEvent,
+        context: Arc<HookContext>,
+        tools: &'a dyn Fn() -> Option<SettledTools>,
+    ) -> Answering<'a, Contributions>;
 
     /// Asks whether a model may be asked, by [`Hook::BeforeAgentRun`].
     ///
@@ -127,6 +137,15 @@ impl TurnHooks for NoHooks {
     }
 
     fn contributions<'a>(&'a self, _: HookEvent, _: Arc<HookContext>) -> Answering<'a, Contributions> {
+        Box::pin(std::future::ready(Vec::new()))
+    }
+
+    fn enrichments<'a>(
+        &'a self,
+        _: HookEvent,
+        _: Arc<HookContext>,
+        _: &'a dyn Fn() -> Option<SettledTools>,
+    ) -> Answering<'a, Contributions> {
         Box::pin(std::future::ready(Vec::new()))
     }
 

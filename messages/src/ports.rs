@@ -7,7 +7,7 @@ use arc_swap::ArcSwapOption;
 
 use crate::provider::{Attempt, Perform};
 use crate::registry::{CloseAdmission, GetRegistryStatus, HoldAdmission, RegisterShard, ReopenAdmission};
-use crate::session::{PreparePrompt, RunTurn};
+use crate::session::{ForgetSession, InspectSession, ListSessions, PinModel, PreparePrompt, RunTurn};
 
 /// The place of a port whose actor may be started again: readers always find the newest one.
 #[derive(Debug)]
@@ -36,6 +36,14 @@ impl<P> Slot<P> {
 pub struct ShardPort {
     /// Runs a turn.
     pub run: Recipient<RunTurn>,
+    /// Tells of a session.
+    pub inspect: Recipient<InspectSession>,
+    /// Tells of all sessions of a client key.
+    pub list: Recipient<ListSessions>,
+    /// Chooses a session's model.
+    pub pin: Recipient<PinModel>,
+    /// Forgets a session.
+    pub forget: Recipient<ForgetSession>,
 }
 
 /// A session, as the conductor of its turn sees it.

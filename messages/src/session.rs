@@ -1,6 +1,7 @@
 //! What is said to a session and its shard.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use actix::Message;
 use bytes::Bytes;
@@ -11,9 +12,9 @@ use crate::cancel::TurnCancel;
 use crate::client::ClientChannel;
 use crate::clock::Instant;
 use crate::hooks::{RunBlock, Scene, Snapshot, TurnMarks};
-use crate::ids::ShardIndex;
+use crate::ids::{ModelRef, Name, SessionKey, ShardIndex};
 use crate::request::RequestFacts;
-use crate::tools::ToolRound;
+use crate::tools::{FallbackNotice, ToolRound};
 use crate::turn::{Candidate, TurnContext, TurnRequest};
 
 /// Run one turn of a session. Accepted means: exactly one ending will come through `client`.
@@ -34,6 +35,8 @@ pub struct RunTurn {
     pub deadline: Option<Instant>,
     /// The turn's place among those in flight; freed at its end.
     pub permit: OwnedSemaphorePermit,
+    /// Whether the request names a model itself. On the native API one that names none is for its session's own.
+    pub names_model: bool,
 }
 
 /// A turn that was not accepted. Nothing was sent to the client.
@@ -48,6 +51,85 @@ pub enum RunTurnError {
     /// The session's actor died before it took the turn.
     #[error("the session was lost")]
     Lost,
+}
+
+/// What is known of a session, and what was said in it.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Option<SessionView>")]
+pub struct InspectSession {
+    /// Which.
+    pub session: SessionKey,
+}
+
+/// The sessions of one client key, ordered by their names.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Vec<SessionInfo>")]
+pub struct ListSessions {
+    /// Which client key.
+    pub owner: Option<u32>,
+    /// Only those behind this name.
+    pub after: Option<Name>,
+    /// No more than this many.
+    pub limit: usize,
+}
+
+/// Choose the model that answers a session's turns from now on; `None`: the agent's own again.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Option<SessionInfo>")]
+pub struct PinModel {
+    /// Which session.
+    pub session: SessionKey,
+    /// A name that a request may ask for.
+    pub model: Option<Name>,
+}
+
+/// Forget a session and what was said in it.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Result<(), ForgetError>")]
+pub struct ForgetSession {
+    /// Which.
+    pub session: SessionKey,
+}
+
+/// A session that was not forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ForgetError {
+    /// There is none of this name.
+    #[error("no such session")]
+    Unknown,
+    /// One of its turns is running or waits.
+    #[error("the session is at work")]
+    Busy,
+}
+
+/// What is known of a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionInfo {
+    /// Its name, as its client chose it.
+    pub id: Name,
+    /// The agent that spoke last; `None` before the first turn has ended.
+    pub agent: Option<Name>,
+    /// The model that was chosen for it.
+    pub pinned: Option<Name>,
+    /// Who answered last.
+    pub last_model: Option<ModelRef>,
+    /// Who answers in whose place, while that is so.
+    pub fallback: Option<FallbackNotice>,
+    /// How many turns have been taken.
+    pub turns: u64,
+    /// When it was first heard of.
+    pub created: SystemTime,
+    /// When its last turn ended, or something was chosen for it.
+    pub updated: SystemTime,
+}
+
+/// A session and its transcript.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SessionView {
+    /// What is known of it.
+    pub info: SessionInfo,
+    /// What was said, oldest first: items of Responses, each as JSON.
+    pub transcript: Vec<Arc<str>>,
 }
 
 /// Ask the session for the prompt of the candidate that is about to speak.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use secrecy::SecretString;
 
-pub use self::plugins::{HookSettings, PluginConfig, PluginEntry, PluginsSettings};
+pub use self::plugins::{HookSettings, PluginConfig, PluginEntry, PluginGrants, PluginLimits, PluginsSettings};
 use crate::ids::{ModelRef, Name};
 
 /// Everything that a generation serves from. Valid by construction: every reference resolves.

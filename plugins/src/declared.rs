@@ -1,25 +1,30 @@
 //! What a plugin that is not of this process says it registers: a child in its first line, a webhook in its manifest.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Deserializer};
+use serde_json::Value;
 use serde_json::value::RawValue;
-use understudy_messages::hooks::Hook;
+use understudy_messages::hooks::{Hook, HookResult};
+use understudy_messages::plugin::CallError;
 
 use crate::registration::{Handler, HookOptions, Registration, ToolRegistration};
 
-/// The most hooks, and the most tools, that one plugin may have.
+/// The most hooks, the most policies, and the most tools, that one plugin may have.
 const MOST: usize = 256;
 /// The longest deadline that a plugin may give itself.
 const LONGEST_MS: u64 = 600_000;
 
-/// Hooks and tools of one plugin, in its own words.
+/// Hooks, policies and tools of one plugin, in its own words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Declared {
     /// Handlers of hooks. Their places in this list are their numbers.
     pub hooks: Vec<DeclaredHook>,
+    /// Trusted policies of tools.
+    pub policies: Vec<DeclaredPolicy>,
     /// Tools.
     pub tools: Vec<DeclaredTool>,
 }
@@ -37,6 +42,16 @@ pub struct DeclaredHook {
     pub timeout_ms: Option<u64>,
     /// The tools that it is about.
     pub matcher: Option<Vec<String>>,
+    /// Whether it needs to know which tools are left.
+    #[serde(default)]
+    pub requires_tool_authority: bool,
+}
+
+/// One policy.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct DeclaredPolicy {
+    /// Its name inside the plugin.
+    pub id: String,
 }
 
 /// One tool.
@@ -61,8 +76,9 @@ impl Declared {
     /// # Errors
     /// When there is more of it than one plugin may have.
     pub fn register(&self) -> Result<Registration, String> {
-        if self.hooks.len() > MOST || self.tools.len() > MOST {
-            return Err(format!("it registers more than {MOST} hooks or tools"));
+        let counts = [self.hooks.len(), self.policies.len(), self.tools.len()];
+        if counts.into_iter().any(|count| count > MOST) {
+            return Err(format!("it registers more than {MOST} hooks, policies or tools"));
         }
         let mut registration = Registration::default();
         for (number, hook) in (0..).zip(&self.hooks) {
@@ -75,8 +91,13 @@ impl Declared {
                 priority: hook.priority,
                 deadline: deadline.map(Duration::from_millis),
                 tools: hook.matcher.clone(),
+                authority: hook.requires_tool_authority,
             };
             registration.on(&hook.hook, options, Handler::Instance(number));
+        }
+        let behind = u32::try_from(self.hooks.len()).unwrap_or(u32::MAX);
+        for (number, policy) in (behind..).zip(&self.policies) {
+            registration.policy(&policy.id, Handler::Instance(number));
         }
         registration.tools = self.tools.iter().map(DeclaredTool::register).collect();
         Ok(registration)
@@ -94,16 +115,33 @@ impl DeclaredTool {
     }
 }
 
-/// The hook of each handler, by the handler's number.
-pub(crate) fn hooks_by_number(registration: &Registration) -> BTreeMap<u32, Hook> {
-    let number = |handler: &Handler| match handler {
-        Handler::Instance(number) => Some(*number),
-        Handler::Quick(_) => None,
-    };
-    let numbered = registration.hooks.iter();
-    numbered
-        .filter_map(|row| Some((number(&row.handler)?, row.hook)))
-        .collect()
+/// What is called under a number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Called {
+    /// A handler of a hook.
+    Hook(Hook),
+    /// A policy, by its id.
+    Policy(Arc<str>),
+}
+
+impl Called {
+    /// Reads what was answered.
+    pub(crate) fn answered(&self, answer: Option<Value>) -> Result<HookResult, CallError> {
+        let read = match self {
+            Self::Hook(hook) => HookResult::answered(*hook, answer),
+            Self::Policy(_) => HookResult::of_policy(answer),
+        };
+        read.map_err(|_| CallError::Invalid)
+    }
+}
+
+/// What each number calls.
+pub(crate) fn by_number(registration: &Registration) -> BTreeMap<u32, Called> {
+    let hooks = registration.hooks.iter();
+    let hooks = hooks.filter_map(|row| Some((row.handler.number()?, Called::Hook(row.hook))));
+    let policies = registration.policies.iter();
+    let policies = policies.filter_map(|row| Some((row.handler.number()?, Called::Policy(row.id.as_str().into()))));
+    hooks.chain(policies).collect()
 }
 
 fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
@@ -140,9 +178,29 @@ mod tests {
     }
 
     #[test]
+    fn policies_are_numbered_behind_the_hooks() {
+        let text = r#"{ "hooks": [{ "hook": "agent_end" }, { "hook": "nonsense" }], "policies": [{ "id": "a" }, { "id": "a" }, { "id": "b" }] }"#;
+        let declared: Declared = serde_json::from_str(text).expect("a declaration");
+        let registration = declared.register().expect("not too many");
+        assert_eq!(registration.warnings.len(), 2, "{:?}", registration.warnings);
+        let called: Vec<_> = by_number(&registration).into_iter().collect();
+        let policy = |id: &str| Called::Policy(id.into());
+        assert_eq!(
+            called,
+            [(0, Called::Hook(Hook::AgentEnd)), (2, policy("a")), (4, policy("b"))]
+        );
+    }
+
+    #[test]
     fn a_declaration_has_an_end() {
-        let hooks = vec![DeclaredHook::default(); MOST + 1];
-        let tools = Vec::new();
-        assert!(Declared { hooks, tools }.register().is_err());
+        let hooks = Declared {
+            hooks: vec![DeclaredHook::default(); MOST + 1],
+            ..Declared::default()
+        };
+        let policies = Declared {
+            policies: vec![DeclaredPolicy::default(); MOST + 1],
+            ..Declared::default()
+        };
+        assert!(hooks.register().is_err() && policies.register().is_err());
     }
 }

@@ -105,7 +105,7 @@ fn folders(path: &Path) -> Result<Vec<PathBuf>, String> {
     if path.join(FILE).exists() {
         return Ok(vec![path]);
     }
-    refuse_open(&path)?;
+    refuse_unsafe(&path)?;
     let mut folders = Vec::new();
     for entry in fs::read_dir(&path).map_err(unreadable)?.take(MOST_FOLDERS) {
         let folder = entry.map_err(unreadable)?.path();
@@ -142,7 +142,7 @@ fn read_bounded(path: &Path) -> io::Result<String> {
 /// Whether it is safe to run what lies here: nobody else may change it, and its entry is its own.
 fn check(folder: &Path, manifest: &Manifest) -> Result<(), String> {
     for path in [folder.to_owned(), folder.join(FILE)] {
-        refuse_open(&path)?;
+        refuse_unsafe(&path)?;
     }
     let Some(entry) = &manifest.entry else { return Ok(()) };
     let climbs = entry
@@ -163,27 +163,37 @@ fn check(folder: &Path, manifest: &Manifest) -> Result<(), String> {
     }
     path.ancestors()
         .take_while(|path| *path != folder)
-        .try_for_each(refuse_open)
+        .try_for_each(refuse_unsafe)
 }
 
-/// Refuses what everybody may write to.
-fn refuse_open(path: &Path) -> Result<(), String> {
+/// Refuses what somebody else may change: what everybody may write to, and what belongs to neither this process nor root.
+fn refuse_unsafe(path: &Path) -> Result<(), String> {
     let metadata = fs::metadata(path).map_err(|error| format!("cannot be read: {}", error.kind()))?;
-    match is_open(&metadata) {
-        true => Err(format!("is refused: everybody may write to {}", path.display())),
-        false => Ok(()),
+    match danger(&metadata) {
+        Some(danger) => Err(format!("is refused: {danger} {}", path.display())),
+        None => Ok(()),
     }
 }
 
 #[cfg(unix)]
-fn is_open(metadata: &Metadata) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    metadata.permissions().mode() & 0o002 != 0
+fn danger(metadata: &Metadata) -> Option<&'static str> {
+    use std::os::unix::fs::MetadataExt;
+    if metadata.mode() & 0o002 != 0 {
+        return Some("everybody may write to");
+    }
+    let own = rustix::process::geteuid().as_raw();
+    is_foreign(metadata.uid(), own).then_some("another user owns")
+}
+
+/// Root may change everything anyway.
+#[cfg(unix)]
+const fn is_foreign(owner: u32, own: u32) -> bool {
+    owner != own && owner != 0
 }
 
 #[cfg(not(unix))]
-fn is_open(_: &Metadata) -> bool {
-    false
+fn danger(_: &Metadata) -> Option<&'static str> {
+    None
 }
 
 #[cfg(unix)]

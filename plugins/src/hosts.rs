@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use understudy_messages::clock::Clock;
 use understudy_messages::ids::Name;
+use understudy_messages::settings::{PluginGrants, PluginLimits};
 
 use crate::Instance;
 use crate::manifest::{HostKind, Manifest};
@@ -26,6 +27,10 @@ pub struct Load {
     pub settings: Value,
     /// The folders of agents: what a plugin may read beside its own.
     pub workspaces: Vec<PathBuf>,
+    /// What its code may reach.
+    pub grants: PluginGrants,
+    /// What the instance may use up.
+    pub limits: PluginLimits,
     /// The one source of time.
     pub clock: Clock,
 }

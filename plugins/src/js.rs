@@ -13,14 +13,17 @@
 //! | `host` | what the engine may call of ours |
 //! | `modules`, `prelude.js` | what the plugin finds in place |
 //! | `files` | which files it may read |
+//! | `fetch` | what it may ask of others |
 
 mod engine;
+mod fetch;
 mod files;
 mod host;
 mod modules;
 mod shared;
 mod state;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,9 +42,11 @@ use understudy_messages::ids::Name;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
 
 use self::engine::{Order, Source, Work};
+use self::fetch::Fetching;
 use self::files::Files;
 use self::shared::{Shared, Waiter};
 use self::state::State;
+use crate::declared::{Called, by_number};
 use crate::hosts::{Constructor, Load};
 use crate::{Instance, Registration};
 
@@ -75,6 +80,8 @@ pub struct JsOptions {
     pub memory_limit: usize,
     /// How long loading may take, registration included.
     pub load_budget: Duration,
+    /// Origins that it may fetch from, as `scheme://host` or `scheme://host:port`; `*` is any. Empty: `fetch` is off.
+    pub fetch: Vec<String>,
 }
 
 impl JsOptions {
@@ -89,6 +96,7 @@ impl JsOptions {
             clock: Clock::real(),
             memory_limit: 64 * 1024 * 1024,
             load_budget: Duration::from_secs(10),
+            fetch: Vec::new(),
         }
     }
 }
@@ -99,11 +107,15 @@ pub fn constructor() -> Constructor {
         async move {
             let entry = load.manifest.as_ref().and_then(|manifest| manifest.entry.clone());
             let entry = entry.ok_or("has no entry")?.to_string_lossy().into_owned();
+            let usual = JsOptions::new(load.id, load.folder, entry);
             let options = JsOptions {
                 settings: load.settings,
                 roots: load.workspaces,
                 clock: load.clock,
-                ..JsOptions::new(load.id, load.folder, entry)
+                memory_limit: load.limits.memory.unwrap_or(usual.memory_limit),
+                load_budget: load.limits.load.unwrap_or(usual.load_budget),
+                fetch: load.grants.fetch,
+                ..usual
             };
             Ok(Arc::new(JsInstance::load(options).await?) as Arc<dyn Instance>)
         }
@@ -114,6 +126,8 @@ pub fn constructor() -> Constructor {
 /// One instance of a plugin in JavaScript. Dropping it closes it, and nobody waits for its thread.
 pub struct JsInstance {
     registration: Registration,
+    /// What each number calls.
+    called: BTreeMap<u32, Called>,
     shared: Arc<Shared>,
     thread: Arc<Mutex<Option<JoinHandle<()>>>>,
     orders: mpsc::Sender<Order>,
@@ -140,10 +154,12 @@ impl JsInstance {
         let files = Files::new(folder, options.roots);
         let name = format!("js-{}", options.id).replace('\0', "");
         let (id, clock, of) = (options.id, options.clock, shared.clone());
-        let make = move || State::new(id, clock, files, of, loaded);
+        let fetching = Fetching::new(options.fetch, clock.clone());
+        let make = move || State::new(id, clock, files, fetching, of, loaded);
         let thread = start(name, shared.clone(), make, source, ordered)?;
         let mut instance = Self {
             registration: Registration::default(),
+            called: BTreeMap::new(),
             shared,
             thread: Arc::new(Mutex::new(Some(thread))),
             orders,
@@ -157,6 +173,7 @@ impl JsInstance {
         };
         match outcome {
             Ok(registration) => {
+                instance.called = by_number(&registration);
                 instance.registration = registration;
                 Ok(instance)
             }
@@ -221,7 +238,7 @@ fn start(
     let log = tracing::dispatcher::get_default(Clone::clone);
     let body = move || {
         let _ended = shared.ended.clone().drop_guard();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         let state = Rc::new(make());
         match runtime {
             Ok(runtime) => tracing::dispatcher::with_default(&log, || {
@@ -240,9 +257,12 @@ impl Instance for JsInstance {
     }
 
     fn call_hook(&self, call: CallHook) -> BoxFuture<'static, Result<HookResult, CallError>> {
-        let (hook, cancel) = (call.event.hook(), call.cancel.clone());
+        let Some(called) = self.called.get(&call.handler).cloned() else {
+            return futures::future::ready(Err(CallError::Gone)).boxed();
+        };
+        let cancel = call.cancel.clone();
         let answer = self.order(Work::Hook(call), cancel);
-        async move { HookResult::answered(hook, answer.await?).map_err(|_| CallError::Invalid) }.boxed()
+        async move { called.answered(answer.await?) }.boxed()
     }
 
     fn call_tool(&self, call: CallTool) -> BoxFuture<'static, Result<Value, CallError>> {

@@ -37,7 +37,7 @@ use serde_json::Value;
 use understudy_messages::hooks::HookResult;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
 
-pub use self::registration::{HookRegistration, Registration, ToolRegistration};
+pub use self::registration::{HookRegistration, PolicyRegistration, Registration, ToolRegistration};
 
 /// A plugin at work. Calls may come from any thread and at the same time; each ends when its `cancel` fires.
 pub trait Instance: Send + Sync {

@@ -75,6 +75,8 @@ pub struct Manifest {
     pub kinds: Vec<String>,
     /// Tools that it may register.
     pub tools: Vec<String>,
+    /// Trusted policies of tools that it may register (`contracts.trustedToolPolicies`).
+    pub policies: Vec<String>,
     /// Tools that may run again after a failure.
     pub replay_safe: BTreeSet<String>,
     /// When it wants to be started; kept as it was written.
@@ -186,6 +188,7 @@ impl Manifest {
                 Kinds::Many(kinds) => kinds,
             },
             tools: contracts.remove("tools").unwrap_or_default(),
+            policies: contracts.remove("trustedToolPolicies").unwrap_or_default(),
             replay_safe: written.tool_metadata.into_iter().filter_map(safe).collect(),
             activation: written.activation,
             requires_plugins: written.requires_plugins,

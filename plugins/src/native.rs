@@ -55,8 +55,32 @@ pub struct NativeApi {
 impl NativeApi {
     /// Registers a handler that is quick and does not wait.
     pub fn on_quick(&mut self, hook: &str, options: HookOptions, handler: QuickHandler) {
+        let handler = self.quick(handler);
+        self.registration.on(hook, options, handler);
+    }
+
+    /// Registers a handler that may wait.
+    pub fn on(&mut self, hook: &str, options: HookOptions, handler: AsyncHandler) {
+        let handler = self.waiting(handler);
+        self.registration.on(hook, options, handler);
+    }
+
+    /// Registers a trusted policy of tools that is quick and does not wait. It judges `before_tool_call` events ahead of all handlers,
+    /// and answers [`HookResult::Tool`] or nothing.
+    pub fn policy_quick(&mut self, id: &str, policy: QuickHandler) {
+        let policy = self.quick(policy);
+        self.registration.policy(id, policy);
+    }
+
+    /// Registers a trusted policy of tools that may wait.
+    pub fn policy(&mut self, id: &str, policy: AsyncHandler) {
+        let policy = self.waiting(policy);
+        self.registration.policy(id, policy);
+    }
+
+    fn quick(&self, handler: QuickHandler) -> Handler {
         let panicked = self.panicked.clone();
-        let handler: QuickHandler = Arc::new(move |event, context| {
+        Handler::Quick(Arc::new(move |event, context| {
             if panicked.load(Ordering::Acquire) {
                 return Err("panicked before".to_owned());
             }
@@ -64,15 +88,13 @@ impl NativeApi {
                 panicked.store(true, Ordering::Release);
                 Err("panicked".to_owned())
             })
-        });
-        self.registration.on(hook, options, Handler::Quick(handler));
+        }))
     }
 
-    /// Registers a handler that may wait.
-    pub fn on(&mut self, hook: &str, options: HookOptions, handler: AsyncHandler) {
+    fn waiting(&mut self, handler: AsyncHandler) -> Handler {
         let number = u32::try_from(self.handlers.len()).unwrap_or(u32::MAX);
         self.handlers.push(handler);
-        self.registration.on(hook, options, Handler::Instance(number));
+        Handler::Instance(number)
     }
 
     /// Says that something was passed over, and why.

@@ -18,8 +18,8 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use understudy_messages::hooks::HookResult;
 use understudy_messages::hooks::wire::EventView;
-use understudy_messages::hooks::{Hook, HookResult};
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
 
 use self::backoff::Backoff;
@@ -29,7 +29,7 @@ pub use self::options::ProcessOptions;
 use self::protocol::ToChild;
 use crate::Instance;
 use crate::bounded::bounded;
-use crate::declared::{Declared, hooks_by_number};
+use crate::declared::{Called, Declared, by_number};
 use crate::hosts::Constructor;
 use crate::log::PluginLog;
 
@@ -50,8 +50,8 @@ pub fn constructor() -> Constructor {
 /// One instance of a plugin that is a child process. Dropping it kills the child.
 pub struct ProcessInstance {
     registration: Registration,
-    /// The hook of each handler that was registered, by its number.
-    hooks: BTreeMap<u32, Hook>,
+    /// What each number calls.
+    called: BTreeMap<u32, Called>,
     shared: Arc<Shared>,
     _supervisor: JoinSet<()>,
 }
@@ -84,7 +84,7 @@ impl ProcessInstance {
                 return Err(why);
             }
         };
-        let hooks = hooks_by_number(&registration);
+        let called = by_number(&registration);
         let shared = Arc::new(Shared {
             options,
             log,
@@ -99,7 +99,7 @@ impl ProcessInstance {
         supervisor.spawn(shared.clone().supervise(running, first));
         Ok(Self {
             registration,
-            hooks,
+            called,
             shared,
             _supervisor: supervisor,
         })
@@ -112,28 +112,13 @@ impl Instance for ProcessInstance {
     }
 
     fn call_hook(&self, call: CallHook) -> BoxFuture<'static, Result<HookResult, CallError>> {
-        let (hook, link) = (self.hooks.get(&call.handler).copied(), self.shared.link());
+        let (called, link) = (self.called.get(&call.handler).cloned(), self.shared.link());
         bounded(self.shared.stopped.clone(), call.cancel.clone(), async move {
-            let (Some(hook), Some(link)) = (hook, link) else {
+            let (Some(called), Some(link)) = (called, link) else {
                 return Err(CallError::Gone);
             };
-            let line = |number| {
-                let event = EventView {
-                    event: &call.event,
-                    conversation: call.conversation,
-                };
-                let (handler, context) = (call.handler, &*call.context);
-                let hook = hook.as_label();
-                ToChild::Hook {
-                    call: number,
-                    handler,
-                    hook,
-                    event,
-                    context,
-                }
-                .line()
-            };
-            HookResult::answered(hook, link.ask(line).await?).map_err(|_| CallError::Invalid)
+            let answer = link.ask(|number| line(&called, number, &call)).await?;
+            called.answered(answer)
         })
     }
 
@@ -169,6 +154,31 @@ impl Instance for ProcessInstance {
         let ended = self.shared.ended.clone();
         async move { ended.cancelled().await }.boxed()
     }
+}
+
+/// The line of a call.
+fn line(called: &Called, number: u64, call: &CallHook) -> Vec<u8> {
+    let event = EventView {
+        event: &call.event,
+        conversation: call.conversation,
+    };
+    let (handler, context) = (call.handler, &*call.context);
+    let line = match called {
+        Called::Hook(hook) => ToChild::Hook {
+            call: number,
+            handler,
+            hook: hook.as_label(),
+            event,
+            context,
+        },
+        Called::Policy(policy) => ToChild::Policy {
+            call: number,
+            policy,
+            event,
+            context,
+        },
+    };
+    line.line()
 }
 
 /// The way to a child, and what is to be written to it.

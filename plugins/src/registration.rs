@@ -9,11 +9,16 @@ use understudy_messages::hooks::{Hook, HookContext, HookEvent, HookResult};
 /// A handler that is quick and does not wait: called on the turn's own thread.
 pub type QuickHandler = Arc<dyn Fn(&HookEvent, &HookContext) -> Result<HookResult, String> + Send + Sync>;
 
+/// The longest id of a policy, in bytes.
+const LONGEST_POLICY: usize = 128;
+
 /// Everything that one instance registered, in its order.
 #[derive(Clone, Debug, Default)]
 pub struct Registration {
     /// Handlers of hooks.
     pub hooks: Vec<HookRegistration>,
+    /// Trusted policies of tools.
+    pub policies: Vec<PolicyRegistration>,
     /// Tools.
     pub tools: Vec<ToolRegistration>,
     /// What was passed over, and why.
@@ -31,7 +36,18 @@ pub struct HookRegistration {
     pub deadline: Option<Duration>,
     /// The tools that it is about, for hooks of tools; `None`: all.
     pub tools: Option<Vec<String>>,
+    /// Whether it is asked when the tools are settled, and told which are left.
+    pub authority: bool,
     /// Who is called.
+    pub handler: Handler,
+}
+
+/// A trusted policy: it judges every call of a tool before any handler does.
+#[derive(Clone)]
+pub struct PolicyRegistration {
+    /// Its name inside the plugin.
+    pub id: String,
+    /// Who is called: with a `before_tool_call` event, and a verdict is the answer.
     pub handler: Handler,
 }
 
@@ -64,6 +80,15 @@ impl fmt::Debug for HookRegistration {
             .field("priority", &self.priority)
             .field("deadline", &self.deadline)
             .field("tools", &self.tools)
+            .field("authority", &self.authority)
+            .finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for PolicyRegistration {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PolicyRegistration")
+            .field("id", &self.id)
             .finish_non_exhaustive()
     }
 }
@@ -71,19 +96,84 @@ impl fmt::Debug for HookRegistration {
 impl Registration {
     /// Registers a handler under a hook's name; a name that nothing fires becomes a warning and registers nothing.
     pub fn on(&mut self, name: &str, options: HookOptions, handler: Handler) {
-        match Hook::parse(name) {
-            Ok(hook) => match options.check(hook) {
-                Ok(()) => self.hooks.push(HookRegistration {
-                    hook,
-                    priority: options.priority,
-                    deadline: options.deadline,
-                    tools: options.tools,
-                    handler,
-                }),
-                Err(why) => self.warnings.push(format!("{name}: {why}")),
-            },
-            Err(why) => self.warnings.push(format!("{name}: {why}")),
+        let checked = Hook::parse(name).and_then(|hook| options.check(hook).map(|()| hook).map_err(str::to_owned));
+        let hook = match checked {
+            Ok(hook) => hook,
+            Err(why) => return self.warnings.push(format!("{name}: {why}")),
+        };
+        let authority = options.authority && hook == Hook::BeforePromptBuild;
+        if authority != options.authority {
+            // what the handler does otherwise is not lost by it
+            let warning = format!("{name}: requiresToolAuthority is for before_prompt_build: not used");
+            self.warnings.push(warning);
         }
+        self.hooks.push(HookRegistration {
+            hook,
+            priority: options.priority,
+            deadline: options.deadline,
+            tools: options.tools,
+            authority,
+            handler,
+        });
+    }
+
+    /// Registers a trusted policy of tools; whether it was taken. A name that is none, or that the plugin has given already, becomes
+    /// a warning and registers nothing.
+    pub fn policy(&mut self, id: &str, handler: Handler) -> bool {
+        let plain = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b':' | b'/');
+        let why = if id.is_empty() || id.len() > LONGEST_POLICY || !id.bytes().all(plain) {
+            "its id is not made of letters, digits and _-.:/ (at most 128)"
+        } else if self.policies.iter().any(|policy| policy.id == id) {
+            "is there already"
+        } else {
+            let id = id.to_owned();
+            self.policies.push(PolicyRegistration { id, handler });
+            return true;
+        };
+        let shown: String = id.escape_debug().take(LONGEST_POLICY).collect();
+        self.warnings.push(format!("policy {shown} is refused: {why}"));
+        false
+    }
+}
+
+impl Registration {
+    /// Whether another registration is the same to everybody who calls: handlers of this process's own code never are.
+    pub fn is_same(&self, other: &Self) -> bool {
+        let counts = |it: &Self| (it.hooks.len(), it.policies.len());
+        let mut hooks = self.hooks.iter().zip(&other.hooks);
+        let mut policies = self.policies.iter().zip(&other.policies);
+        counts(self) == counts(other)
+            && self.tools == other.tools
+            && hooks.all(|(own, other)| own.is_same(other))
+            && policies.all(|(own, other)| own.id == other.id && own.handler.is_same(&other.handler))
+    }
+
+    /// Whether all of it is called by message.
+    pub fn is_by_message(&self) -> bool {
+        let hooks = self.hooks.iter().map(|hook| &hook.handler);
+        let policies = self.policies.iter().map(|policy| &policy.handler);
+        hooks.chain(policies).all(|handler| handler.number().is_some())
+    }
+}
+
+impl Handler {
+    /// The number that an instance is called by.
+    pub const fn number(&self) -> Option<u32> {
+        match self {
+            Self::Quick(_) => None,
+            Self::Instance(number) => Some(*number),
+        }
+    }
+
+    fn is_same(&self, other: &Self) -> bool {
+        self.number().is_some() && self.number() == other.number()
+    }
+}
+
+impl HookRegistration {
+    fn is_same(&self, other: &Self) -> bool {
+        let facts = |it: &Self| (it.hook, it.priority, it.deadline, it.authority);
+        facts(self) == facts(other) && self.tools == other.tools && self.handler.is_same(&other.handler)
     }
 }
 
@@ -96,6 +186,8 @@ pub struct HookOptions {
     pub deadline: Option<Duration>,
     /// The tools that it is about.
     pub tools: Option<Vec<String>>,
+    /// Whether it needs to know which tools are left (`requiresToolAuthority`).
+    pub authority: bool,
 }
 
 impl HookOptions {
@@ -142,6 +234,55 @@ mod tests {
         let mut registration = Registration::default();
         registration.on("before_tool_call", with(&["exec"]), handler());
         assert_eq!(registration.hooks.len(), 1);
+    }
+
+    #[test]
+    fn a_registration_is_the_same_in_all_that_callers_see() {
+        let registration = |edit: fn(&mut Registration)| {
+            let mut registration = Registration::default();
+            registration.on("before_tool_call", with(&["exec"]), Handler::Instance(0));
+            registration.policy("p", Handler::Instance(1));
+            edit(&mut registration);
+            registration
+        };
+        let plain = registration(|it| it.warnings.push("said".to_owned()));
+        assert!(plain.is_same(&registration(|_| {})) && plain.is_by_message());
+        let others: [fn(&mut Registration); 6] = [
+            |it| it.hooks[0].priority = 1,
+            |it| it.hooks[0].authority = true,
+            |it| it.hooks[0].handler = Handler::Instance(1),
+            |it| it.policies[0].id = "q".to_owned(),
+            |it| it.tools.push(ToolRegistration::default()),
+            |it| it.hooks[0].handler = handler(),
+        ];
+        for edit in others {
+            assert!(!plain.is_same(&registration(edit)));
+        }
+        let quick = registration(|it| it.hooks[0].handler = handler());
+        assert!(!quick.is_same(&quick.clone()) && !quick.is_by_message());
+    }
+
+    #[test]
+    fn a_policy_is_registered_once_and_under_a_plain_name() {
+        let mut registration = Registration::default();
+        assert!(registration.policy("budget", handler()));
+        for refused in ["budget", "", "two words", &"x".repeat(129)] {
+            assert!(!registration.policy(refused, handler()), "{refused}");
+        }
+        assert_eq!((registration.policies.len(), registration.warnings.len()), (1, 4));
+    }
+
+    #[test]
+    fn only_a_prompt_is_built_with_authority_and_no_guard_is_lost_by_it() {
+        let options = HookOptions {
+            authority: true,
+            ..HookOptions::default()
+        };
+        let mut registration = Registration::default();
+        registration.on("before_prompt_build", options.clone(), handler());
+        registration.on("before_tool_call", options, handler());
+        let authority: Vec<bool> = registration.hooks.iter().map(|hook| hook.authority).collect();
+        assert_eq!((authority, registration.warnings.len()), (vec![true, false], 1));
     }
 
     #[test]

@@ -20,13 +20,13 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use understudy_messages::hooks::wire::EventView;
-use understudy_messages::hooks::{Hook, HookContext, HookResult};
+use understudy_messages::hooks::{HookContext, HookResult};
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
 
 pub use self::options::WebhookOptions;
 use crate::Instance;
 use crate::bounded::bounded;
-use crate::declared::hooks_by_number;
+use crate::declared::{Called, by_number};
 use crate::hosts::Constructor;
 
 use crate::registration::Registration;
@@ -73,8 +73,8 @@ pub fn constructor() -> Constructor {
 /// One instance of a plugin that is an endpoint.
 pub struct WebhookInstance {
     registration: Registration,
-    /// The hook of each handler that was registered, by its number.
-    hooks: BTreeMap<u32, Hook>,
+    /// What each number calls.
+    called: BTreeMap<u32, Called>,
     endpoint: Arc<Endpoint>,
     stopped: CancellationToken,
 }
@@ -85,16 +85,24 @@ struct Endpoint {
     places: Semaphore,
 }
 
-/// The body of a call of a hook.
+/// The body of a call of a hook or a policy.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct HookBody<'a> {
-    hook: &'static str,
-    handler: u32,
+    #[serde(flatten)]
+    asked: Asked<'a>,
     event: EventView<'a>,
     context: &'a HookContext,
     plugin: &'a str,
     call_id: &'a str,
+}
+
+/// Who is asked.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Asked<'a> {
+    Hook { hook: &'static str, handler: u32 },
+    Policy { policy: &'a str },
 }
 
 /// The body of a call of a tool.
@@ -131,7 +139,7 @@ impl WebhookInstance {
         }
         let registration = options.declared.register()?;
         Ok(Self {
-            hooks: hooks_by_number(&registration),
+            called: by_number(&registration),
             registration,
             endpoint: Arc::new(Endpoint {
                 places: Semaphore::new(options.calls),
@@ -149,12 +157,17 @@ impl Instance for WebhookInstance {
     }
 
     fn call_hook(&self, call: CallHook) -> BoxFuture<'static, Result<HookResult, CallError>> {
-        let (hook, endpoint) = (self.hooks.get(&call.handler).copied(), self.endpoint.clone());
+        let (called, endpoint) = (self.called.get(&call.handler).cloned(), self.endpoint.clone());
         bounded(self.stopped.clone(), call.cancel.clone(), async move {
-            let hook = hook.ok_or(CallError::Gone)?;
+            let called = called.ok_or(CallError::Gone)?;
             let body = HookBody {
-                hook: hook.as_label(),
-                handler: call.handler,
+                asked: match &called {
+                    Called::Hook(hook) => Asked::Hook {
+                        hook: hook.as_label(),
+                        handler: call.handler,
+                    },
+                    Called::Policy(policy) => Asked::Policy { policy },
+                },
                 event: EventView {
                     event: &call.event,
                     conversation: call.conversation,
@@ -163,7 +176,7 @@ impl Instance for WebhookInstance {
                 plugin: &endpoint.options.id,
                 call_id: &call_id(),
             };
-            HookResult::answered(hook, endpoint.ask(&body, true).await?).map_err(|_| CallError::Invalid)
+            called.answered(endpoint.ask(&body, true).await?)
         })
     }
 

@@ -7,6 +7,7 @@ pub mod continuation;
 pub mod gemini;
 pub mod inject;
 pub(crate) mod json;
+pub mod native;
 pub mod openai;
 mod request_error;
 pub(crate) mod said;

@@ -14,7 +14,7 @@ use understudy_actors::hooks::{HookTable, Hooks, LoadedPlugin};
 use understudy_actors::provider::ledger::{CandidateState, Ledgers};
 use understudy_actors::provider::{ProviderActor, ProviderContext};
 use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
-use understudy_actors::session::{SessionContext, SessionShardActor, SessionShardSettings};
+use understudy_actors::session::{SessionContext, SessionShardActor, SessionShardSettings, TranscriptRoom};
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
 use understudy_actors::telemetry::Telemetry;
@@ -386,6 +386,7 @@ impl House {
             tap: self.tap.clone(),
             ledgers: provider.ledgers.clone(),
             abort: CancellationToken::new(),
+            transcripts: TranscriptRoom::default(),
         };
         let shard = self.shard.clone();
         let limits = SessionShardSettings {
@@ -395,7 +396,7 @@ impl House {
         supervision.supervise(
             ActorKind::SessionShard,
             move |end| SessionShardActor::new(session.clone(), limits, end),
-            move |addr| shard.set(ShardPort { run: addr.recipient() }),
+            move |addr| shard.set(SessionShardActor::port(&addr)),
         );
         let providers = start_providers(&self.clock, supervision, settings, &provider, &attempt);
         let registry = registry.borrow().clone().expect("started");
@@ -450,6 +451,7 @@ impl House {
             received: self.clock.now(),
             deadline: None,
             permit: self.permits.clone().try_acquire_owned().expect("a permit"),
+            names_model: true,
         };
         let shard = self.shard.get().expect("a shard");
         shard.run.send(run).await.expect("alive").expect("taken");

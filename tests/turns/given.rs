@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use understudy_actors::hooks::LoadedPlugin;
 use understudy_messages::plugin::CallHook;
 use understudy_plugins::hosts::Hosts;
-use understudy_plugins::native::{NativeApi, NativePlugin};
+use understudy_plugins::native::{AsyncHandler, NativeApi, NativePlugin};
 use understudy_plugins::registration::{Handler, HookOptions};
 
 /// Hands its handlers on.
@@ -28,33 +28,42 @@ impl NativePlugin for Given {
                 priority: hook.priority,
                 deadline: hook.deadline,
                 tools: hook.tools.clone(),
+                authority: hook.authority,
             };
             let name = hook.hook.as_label();
-            let handler = match &hook.handler {
-                Handler::Quick(quick) => {
-                    api.on_quick(name, options, quick.clone());
-                    continue;
-                }
-                Handler::Instance(handler) => *handler,
-            };
-            let port = self.0.port.clone().ok_or("its instance is not there")?;
-            let sent = Arc::new(move |event, context, cancel| {
-                let call = port.send(CallHook {
-                    handler,
-                    event,
-                    context,
-                    conversation: true,
-                    cancel,
-                });
-                async move {
-                    let answer = call.await.map_err(|error| error.to_string())?;
-                    answer.map_err(|error| error.to_string())
-                }
-                .boxed()
-            });
-            api.on(name, options, sent);
+            match &hook.handler {
+                Handler::Quick(quick) => api.on_quick(name, options, quick.clone()),
+                Handler::Instance(handler) => api.on(name, options, self.sent(*handler)?),
+            }
+        }
+        for policy in &self.0.registration.policies {
+            match &policy.handler {
+                Handler::Quick(quick) => api.policy_quick(&policy.id, quick.clone()),
+                Handler::Instance(handler) => api.policy(&policy.id, self.sent(*handler)?),
+            }
         }
         Ok(())
+    }
+}
+
+impl Given {
+    /// A handler that asks the plugin's own instance.
+    fn sent(&self, handler: u32) -> Result<AsyncHandler, String> {
+        let port = self.0.port.clone().ok_or("its instance is not there")?;
+        Ok(Arc::new(move |event, context, cancel| {
+            let call = port.send(CallHook {
+                handler,
+                event,
+                context,
+                conversation: true,
+                cancel,
+            });
+            async move {
+                let answer = call.await.map_err(|error| error.to_string())?;
+                answer.map_err(|error| error.to_string())
+            }
+            .boxed()
+        }))
     }
 }
 

@@ -1,9 +1,11 @@
 //! Turns with plugins at work: what they are told, what they change, what they refuse.
 
+mod authority;
 mod canon;
 mod chain;
 mod gate;
 mod observed;
+mod policies;
 mod prompts;
 mod refused;
 mod rounds;
@@ -23,15 +25,15 @@ use crate::stage::Reply;
 
 /// What handlers were told, in order.
 #[derive(Clone, Default)]
-struct Heard(Arc<Mutex<Vec<Call>>>);
+pub(crate) struct Heard(Arc<Mutex<Vec<Call>>>);
 
 /// One call of a handler.
 #[derive(Clone, Debug)]
-struct Call {
-    hook: Hook,
-    facts: Value,
-    context: Value,
-    event: HookEvent,
+pub(crate) struct Call {
+    pub(crate) hook: Hook,
+    pub(crate) facts: Value,
+    pub(crate) context: Value,
+    pub(crate) event: HookEvent,
 }
 
 impl Heard {
@@ -44,16 +46,16 @@ impl Heard {
         });
     }
 
-    fn all(&self) -> Vec<Call> {
+    pub(crate) fn all(&self) -> Vec<Call> {
         self.0.lock().expect("sound").clone()
     }
 
-    fn of(&self, hook: Hook) -> Vec<Call> {
+    pub(crate) fn of(&self, hook: Hook) -> Vec<Call> {
         self.all().into_iter().filter(|call| call.hook == hook).collect()
     }
 
     /// Waits until this many calls of `hook` have been made: nobody waits for events that are only fired.
-    async fn await_of(&self, hook: Hook, count: usize) -> Vec<Call> {
+    pub(crate) async fn await_of(&self, hook: Hook, count: usize) -> Vec<Call> {
         loop {
             let calls = self.of(hook);
             if calls.len() >= count {
@@ -65,14 +67,14 @@ impl Heard {
 }
 
 /// A plugin of quick handlers.
-struct Plugin {
+pub(crate) struct Plugin {
     id: &'static str,
     conversation: bool,
     registration: Registration,
 }
 
 impl Plugin {
-    fn new(id: &'static str) -> Self {
+    pub(crate) fn new(id: &'static str) -> Self {
         Self {
             id,
             conversation: true,
@@ -87,7 +89,7 @@ impl Plugin {
         }
     }
 
-    fn on(
+    pub(crate) fn on(
         mut self,
         hook: Hook,
         priority: i32,
@@ -103,12 +105,12 @@ impl Plugin {
     }
 
     /// Answers always the same.
-    fn says(self, hook: Hook, answer: Value) -> Self {
+    pub(crate) fn says(self, hook: Hook, answer: Value) -> Self {
         self.on(hook, 0, move |_, _| read(hook, &answer))
     }
 
     /// Notes what it is told.
-    fn hears(self, hook: Hook, heard: &Heard) -> Self {
+    pub(crate) fn hears(self, hook: Hook, heard: &Heard) -> Self {
         let heard = heard.clone();
         self.on(hook, 0, move |event, context| {
             heard.add(event, context);
@@ -116,7 +118,7 @@ impl Plugin {
         })
     }
 
-    fn loaded(self) -> LoadedPlugin {
+    pub(crate) fn loaded(self) -> LoadedPlugin {
         LoadedPlugin {
             id: self.id.into(),
             access: Access {
@@ -131,8 +133,13 @@ impl Plugin {
     }
 }
 
-fn read(hook: Hook, answer: &Value) -> Result<HookResult, String> {
+pub(crate) fn read(hook: Hook, answer: &Value) -> Result<HookResult, String> {
     HookResult::read(hook, answer.clone()).map_err(|invalid| invalid.to_string())
+}
+
+/// What plugins add to a system prompt, as models are told it.
+fn fenced(text: &str) -> String {
+    format!("---\n[added by plugins of this gateway, not by the workspace]\n\n{text}\n---")
 }
 
 /// A plugin with one handler that may wait.
@@ -194,6 +201,6 @@ fn asked(stream: bool) -> [(&'static str, Value); 3] {
 }
 
 /// The words of an error in any format.
-fn message(reply: &Reply) -> String {
+pub(crate) fn message(reply: &Reply) -> String {
     reply.json()["error"]["message"].as_str().unwrap_or_default().to_owned()
 }

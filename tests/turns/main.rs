@@ -16,6 +16,7 @@ mod headers;
 mod held;
 mod hooks;
 mod messages;
+mod native;
 mod old_clients;
 mod operations;
 mod pass_through;

@@ -54,6 +54,17 @@ impl PromptAdditions {
         self.tools_allow.iter().all(covers)
     }
 
+    /// Adds what later answers came to behind what is there.
+    pub fn join(&mut self, later: Self) {
+        self.system_prompt = self.system_prompt.take().or(later.system_prompt);
+        join(&mut self.prepend_system_context, later.prepend_system_context);
+        join(&mut self.append_system_context, later.append_system_context);
+        join(&mut self.prepend_context, later.prepend_context);
+        join(&mut self.append_context, later.append_context);
+        self.marks.join(later.marks);
+        self.tools_allow.extend(later.tools_allow);
+    }
+
     /// How many bytes are added.
     pub fn len(&self) -> usize {
         let texts = [
@@ -71,15 +82,15 @@ impl PromptAdditions {
 pub fn prompt(answers: Vec<Answer<PromptContribution>>) -> PromptAdditions {
     let mut merged = PromptAdditions::default();
     for (_, answer) in answers {
-        if merged.system_prompt.is_none() {
-            merged.system_prompt = answer.system_prompt.filter(|text| !text.trim().is_empty());
-        }
-        join(&mut merged.prepend_system_context, answer.prepend_system_context);
-        join(&mut merged.append_system_context, answer.append_system_context);
-        join(&mut merged.prepend_context, answer.prepend_context);
-        join(&mut merged.append_context, answer.append_context);
-        merged.marks.join(answer.marks);
-        merged.tools_allow.extend(answer.tools_allow);
+        merged.join(PromptAdditions {
+            system_prompt: answer.system_prompt.filter(|text| !text.trim().is_empty()),
+            prepend_system_context: answer.prepend_system_context,
+            append_system_context: answer.append_system_context,
+            prepend_context: answer.prepend_context,
+            append_context: answer.append_context,
+            tools_allow: answer.tools_allow.into_iter().collect(),
+            marks: answer.marks,
+        });
     }
     merged
 }

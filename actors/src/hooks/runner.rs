@@ -10,12 +10,12 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
 use understudy_messages::hooks::{
-    BlockScope, Hook, HookContext, HookEvent, HookResult, PromptContribution, RunBlock, RunVerdict, ToolFate,
+    Hook, HookContext, HookEvent, HookInvocation, HookResult, SettledTools, ToolAuthority,
 };
 use understudy_messages::ids::Name;
-use understudy_messages::plugin::{Answering, CallError, CallHook, TurnHooks};
+use understudy_messages::plugin::{CallError, CallHook};
 
-use super::merge::{self, Answer};
+use super::merge::Answer;
 use super::table::{Call, HookTable, Listed};
 use crate::supervision::Tasks;
 use crate::telemetry::{HookOutcome, Telemetry};
@@ -106,7 +106,7 @@ impl Hooks {
         let event = Arc::new(event);
         let mut answers = Vec::new();
         for handler in self.about(hook, tool.as_deref()) {
-            let Ok(result) = self.call(hook, handler, &event, context).await else {
+            let Ok(result) = self.call(handler, &event, context, None).await else {
                 continue;
             };
             if let Some(answer) = take(result) {
@@ -129,15 +129,12 @@ impl Hooks {
         last: impl Fn(&T) -> bool,
     ) -> Gated<T> {
         let (hook, tool) = (event.hook(), context.tool_name.clone());
-        if let Some(plugin) = self.table.missing(hook).cloned() {
-            tracing::warn!(hook = hook.as_label(), %plugin, "a required guard is not there: refused");
-            return Err(Refused { plugin, error: None });
-        }
+        self.refuse_without_guards(hook)?;
         let event = Arc::new(event);
         let mut answers = Vec::new();
         for handler in self.about(hook, tool.as_deref()) {
             let plugin = || handler.plugin.clone();
-            let result = self.call(hook, handler, &event, context).await;
+            let result = self.call(handler, &event, context, None).await;
             let result = result.map_err(|error| Refused {
                 plugin: plugin(),
                 error: Some(error),
@@ -159,7 +156,7 @@ impl Hooks {
         let tool = context.tool_name.clone();
         let calls = self
             .about(hook, tool.as_deref())
-            .map(|handler| self.call(hook, handler, &event, &context));
+            .map(|handler| self.call(handler, &event, &context, None));
         futures::future::join_all(calls).await;
     }
 
@@ -189,33 +186,46 @@ impl Hooks {
         });
     }
 
-    fn about<'a>(&'a self, hook: Hook, tool: Option<&'a str>) -> impl Iterator<Item = &'a Listed> {
-        self.table.of(hook).iter().filter(move |handler| handler.is_about(tool))
+    /// A guard that ought to be there and is not refuses.
+    pub(super) fn refuse_without_guards(&self, hook: Hook) -> Result<(), Refused> {
+        let Some(plugin) = self.table.missing(hook).cloned() else {
+            return Ok(());
+        };
+        tracing::warn!(hook = hook.as_label(), %plugin, "a required guard is not there: refused");
+        Err(Refused { plugin, error: None })
     }
 
-    /// Calls one handler within its deadline.
-    async fn call(
+    fn about<'a>(&'a self, hook: Hook, tool: Option<&'a str>) -> impl Iterator<Item = &'a Listed> {
+        let all = self.table.of(hook).iter();
+        all.filter(move |handler| handler.is_about(tool) && !handler.authority)
+    }
+
+    /// Calls one handler or policy within its deadline; `tools` are what it gets an authority over.
+    pub(super) async fn call(
         &self,
-        hook: Hook,
         handler: &Listed,
         event: &Arc<HookEvent>,
         context: &Arc<HookContext>,
+        tools: Option<&Arc<SettledTools>>,
     ) -> Result<HookResult, CallError> {
-        let began = self.clock.now();
+        let (hook, began) = (event.hook(), self.clock.now());
         handler.count();
         let result = match &handler.call {
             Call::Quick(quick) => {
                 let narrow = if handler.conversation { None } else { event.narrow() };
-                run_quick(|| quick(narrow.as_ref().unwrap_or(event), context))
+                let mut over: Option<CancellationToken> = None;
+                let context = held(hook, context, tools, || over.get_or_insert_default().clone());
+                let _over = over.map(CancellationToken::drop_guard);
+                run_quick(|| quick(narrow.as_ref().unwrap_or(event), &context))
             }
             Call::Instance(port, number) => {
-                // dropped when the wait ends, and with it the handler's work
+                // dropped when the wait ends, and with it the handler's work and what it holds
                 let cancel = CancellationToken::new();
                 let _cancels = cancel.clone().drop_guard();
                 let call = CallHook {
                     handler: *number,
                     event: event.clone(),
-                    context: context.clone(),
+                    context: held(hook, context, tools, || cancel.clone()),
                     conversation: handler.conversation,
                     cancel,
                 };
@@ -231,7 +241,8 @@ impl Hooks {
         self.telemetry
             .hook_called(hook, &handler.plugin, HookOutcome::of(&result), took);
         if let Err(error) = &result {
-            tracing::warn!(hook = hook.as_label(), plugin = %handler.plugin, %error, ?took, "hook handler failed");
+            let policy = handler.policy.as_deref();
+            tracing::warn!(hook = hook.as_label(), policy, plugin = %handler.plugin, %error, ?took, "hook handler failed");
         }
         result
     }
@@ -243,97 +254,22 @@ impl fmt::Debug for Hooks {
     }
 }
 
-impl TurnHooks for Hooks {
-    fn fires(&self, hook: Hook) -> bool {
-        Self::fires(self, hook)
+/// The context of one call: where a prompt is built, with what the handler may hold until `over` is cancelled.
+fn held(
+    hook: Hook,
+    context: &Arc<HookContext>,
+    tools: Option<&Arc<SettledTools>>,
+    over: impl FnOnce() -> CancellationToken,
+) -> Arc<HookContext> {
+    if hook != Hook::BeforePromptBuild {
+        return context.clone();
     }
-
-    fn fire(&self, event: HookEvent, context: Arc<HookContext>) {
-        Self::fire(self, event, context);
-    }
-
-    fn judge<'a>(&'a self, event: HookEvent, context: Arc<HookContext>) -> Answering<'a, ToolFate> {
-        Box::pin(async move {
-            let params = match &event {
-                HookEvent::BeforeToolCall { params, .. } => params.clone(),
-                _ => Arc::default(),
-            };
-            let take = |result| match result {
-                HookResult::Tool(verdict) => Some(verdict),
-                _ => None,
-            };
-            match self.gate(event, &context, take, |verdict| verdict.block).await {
-                Ok(answers) => merge::tool(&params, answers),
-                Err(refused) => ToolFate::Blocked {
-                    reason: refused.to_string(),
-                    plugin: refused.plugin,
-                    veto: false,
-                },
-            }
-        })
-    }
-
-    fn contributions<'a>(
-        &'a self,
-        event: HookEvent,
-        context: Arc<HookContext>,
-    ) -> Answering<'a, Vec<Answer<PromptContribution>>> {
-        Box::pin(async move {
-            let take = |result| match result {
-                HookResult::Prompt(contribution) => Some(contribution),
-                _ => None,
-            };
-            self.modify(event, &context, take, |_| false).await
-        })
-    }
-
-    fn permit<'a>(&'a self, event: HookEvent, context: Arc<HookContext>) -> Answering<'a, Result<(), RunBlock>> {
-        Box::pin(async move {
-            let take = |result| match result {
-                HookResult::Run(verdict) => Some(verdict),
-                HookResult::None => None,
-                HookResult::Model(_) | HookResult::Prompt(_) | HookResult::Reply(_) | HookResult::Tool(_) => {
-                    Some(RunVerdict::Block {
-                        reason: "invalid decision".to_owned(),
-                        message: None,
-                        category: None,
-                        scope: BlockScope::Turn,
-                        status: None,
-                    })
-                }
-            };
-            let blocks = |verdict: &RunVerdict| matches!(verdict, RunVerdict::Block { .. });
-            let block = match self.gate(event, &context, take, blocks).await {
-                Ok(answers) => merge::run(answers),
-                Err(refused) => Some(refused.into()),
-            };
-            block.map_or(Ok(()), Err)
-        })
-    }
-}
-
-impl From<Refused> for RunBlock {
-    /// A guard that is not there may be back soon: 503.
-    fn from(refused: Refused) -> Self {
-        Self {
-            message: Some(refused.to_string()),
-            scope: BlockScope::Turn,
-            status: refused.error.is_none().then_some(503),
-            plugin: refused.plugin,
-        }
-    }
-}
-
-impl fmt::Display for Refused {
-    /// Fixed words: what a plugin's code said stays in the log.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.error {
-            Some(CallError::Failed(_) | CallError::TimedOut | CallError::Invalid | CallError::Cancelled) => {
-                write!(f, "Blocked: the guard {} could not judge.", self.plugin)
-            }
-            Some(CallError::Gone) | None => write!(f, "Blocked: the required guard {} is not serving.", self.plugin),
-        }
-    }
+    let call = HookInvocation::new(over());
+    Arc::new(HookContext {
+        tool_authority: tools.map(|tools| ToolAuthority::new(tools.clone(), call.clone())),
+        hook_invocation: Some(call),
+        ..HookContext::clone(context)
+    })
 }
 
 /// A handler on this thread: its panic is its own failure.

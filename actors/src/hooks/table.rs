@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use actix::Recipient;
-use understudy_messages::hooks::{HOOKS, Hook};
+use understudy_messages::hooks::{Descriptor, HOOKS, Hook};
 use understudy_messages::ids::Name;
 use understudy_messages::plugin::{CallHook, CallTool};
 use understudy_plugins::Registration;
@@ -51,6 +51,10 @@ pub struct Listed {
     pub conversation: bool,
     /// How it is called.
     pub call: Call,
+    /// Whether it is asked when the tools are settled, and told which are left.
+    pub authority: bool,
+    /// The policy that it is, by its plugin's name for it; `None` for a handler of a hook.
+    pub policy: Option<String>,
     calls: Arc<AtomicU64>,
     tools: Option<Vec<String>>,
     priority: i32,
@@ -64,6 +68,26 @@ pub enum Call {
     /// By a message to its instance: the number of its handler.
     Instance(Recipient<CallHook>, u32),
 }
+
+impl Call {
+    /// How `plugin` is called; `None`: it has no instance for that.
+    fn of(handler: &Handler, plugin: &LoadedPlugin) -> Option<Self> {
+        Some(match handler {
+            Handler::Quick(quick) => Self::Quick(quick.clone()),
+            Handler::Instance(number) => Self::Instance(plugin.port.clone()?, *number),
+        })
+    }
+}
+
+/// Why a plugin may not have a handler of a hook.
+fn refused(row: &Descriptor, access: &Access) -> Option<&'static str> {
+    if row.shows_conversation && !access.conversation {
+        return Some("needs hooks.allowConversationAccess: true");
+    }
+    (row.writes_prompt && !access.injection).then_some("hooks.allowPromptInjection is false")
+}
+
+const NOT_THERE: &str = "the instance is not there";
 
 impl Listed {
     /// Whether it is about this tool.
@@ -84,6 +108,8 @@ impl Listed {
 #[derive(Clone, Default)]
 pub struct HookTable {
     handlers: [Vec<Listed>; HOOKS.len()],
+    /// Trusted policies of tools, in the order of their plugins.
+    policies: Vec<Listed>,
     /// Guards that have to be there and are not, by hook: what they would have judged is refused.
     missing: Vec<(Name, Vec<Hook>)>,
     /// How often handlers of a plugin were called.
@@ -91,7 +117,7 @@ pub struct HookTable {
 }
 
 impl HookTable {
-    /// The table of `plugins`, in their order, and what was left out of it, by plugin. `missing` are guards that ought to be
+    /// The table of `plugins`, in their order (built-in ones come first: so their policies do), and what was left out of it, by plugin. `missing` are guards that ought to be
     /// among them.
     pub fn new(plugins: &[LoadedPlugin], missing: Vec<(Name, Vec<Hook>)>) -> (Self, Vec<(Name, String)>) {
         let mut table = Self {
@@ -113,35 +139,43 @@ impl HookTable {
     fn add(&mut self, plugin: &LoadedPlugin) -> Vec<String> {
         let mut left_out = Vec::new();
         let calls = self.calls.entry(plugin.id.clone()).or_default().clone();
+        let listed = |hook: Hook, handler: &Handler, deadline: Option<Duration>| {
+            let operators = plugin.access.deadlines.get(&hook).copied();
+            let deadline = operators.or(plugin.access.deadline).or(deadline);
+            Some(Listed {
+                plugin: plugin.id.clone(),
+                deadline: deadline.unwrap_or(hook.descriptor().deadline),
+                conversation: plugin.access.conversation,
+                call: Call::of(handler, plugin)?,
+                authority: false,
+                policy: None,
+                calls: calls.clone(),
+                tools: None,
+                priority: 0,
+            })
+        };
+        for policy in &plugin.registration.policies {
+            match listed(Hook::BeforeToolCall, &policy.handler, None) {
+                Some(listed) => self.policies.push(Listed {
+                    policy: Some(policy.id.clone()),
+                    ..listed
+                }),
+                None => left_out.push(format!("policy {}: {NOT_THERE}", policy.id)),
+            }
+        }
         for registered in &plugin.registration.hooks {
             let row = registered.hook.descriptor();
-            if row.shows_conversation && !plugin.access.conversation {
-                left_out.push(format!("{}: needs hooks.allowConversationAccess: true", row.name));
-                continue;
+            let listed = listed(registered.hook, &registered.handler, registered.deadline);
+            match (refused(row, &plugin.access), listed) {
+                (Some(why), _) => left_out.push(format!("{}: {why}", row.name)),
+                (None, None) => left_out.push(format!("{}: {NOT_THERE}", row.name)),
+                (None, Some(listed)) => self.handlers[registered.hook as usize].push(Listed {
+                    authority: registered.authority,
+                    tools: registered.tools.clone(),
+                    priority: registered.priority,
+                    ..listed
+                }),
             }
-            if row.writes_prompt && !plugin.access.injection {
-                left_out.push(format!("{}: hooks.allowPromptInjection is false", row.name));
-                continue;
-            }
-            let call = match (&registered.handler, &plugin.port) {
-                (Handler::Quick(quick), _) => Call::Quick(quick.clone()),
-                (Handler::Instance(number), Some(port)) => Call::Instance(port.clone(), *number),
-                (Handler::Instance(_), None) => {
-                    left_out.push(format!("{}: the instance is not there", row.name));
-                    continue;
-                }
-            };
-            let operators = plugin.access.deadlines.get(&registered.hook).copied();
-            let deadline = operators.or(plugin.access.deadline).or(registered.deadline);
-            self.handlers[registered.hook as usize].push(Listed {
-                plugin: plugin.id.clone(),
-                deadline: deadline.unwrap_or(row.deadline),
-                conversation: plugin.access.conversation,
-                call,
-                calls: calls.clone(),
-                tools: registered.tools.clone(),
-                priority: registered.priority,
-            });
         }
         left_out
     }
@@ -149,6 +183,17 @@ impl HookTable {
     /// Everyone who is called for `hook`, in order.
     pub fn of(&self, hook: Hook) -> &[Listed] {
         &self.handlers[hook as usize]
+    }
+
+    /// The trusted policies of tools, in the order in which they judge.
+    pub fn policies(&self) -> &[Listed] {
+        &self.policies
+    }
+
+    /// How many handlers and policies of a plugin are called.
+    pub fn count(&self, plugin: &str) -> usize {
+        let all = self.handlers.iter().flatten().chain(&self.policies);
+        all.filter(|listed| &*listed.plugin == plugin).count()
     }
 
     /// The first guard of `hook` that ought to be there and is not.
@@ -159,7 +204,8 @@ impl HookTable {
 
     /// Whether anything happens at `hook`.
     pub fn fires(&self, hook: Hook) -> bool {
-        !self.of(hook).is_empty() || self.missing(hook).is_some()
+        let judged = hook == Hook::BeforeToolCall && !self.policies.is_empty();
+        judged || !self.of(hook).is_empty() || self.missing(hook).is_some()
     }
 
     /// How often handlers of a plugin were called.
@@ -175,6 +221,7 @@ impl HookTable {
         for handlers in &mut table.handlers {
             handlers.retain(|handler| listed(&handler.plugin));
         }
+        table.policies.retain(|policy| listed(&policy.plugin));
         table.missing.retain(|(name, _)| listed(name));
         table
     }
@@ -271,6 +318,30 @@ mod tests {
             (1, 0),
             "calls are counted once for all"
         );
+    }
+
+    #[test]
+    fn policies_stand_in_the_order_of_their_plugins_and_count_as_guards_of_tools() {
+        let policy = |id: &str| {
+            let mut plugin = plugin(id, false, &[]);
+            let mut registration = Registration::default();
+            registration.policy("p", Handler::Quick(Arc::new(|_, _| Ok(HookResult::None))));
+            plugin.registration = Arc::new(registration);
+            plugin
+                .access
+                .deadlines
+                .insert(Hook::BeforeToolCall, Duration::from_millis(7));
+            plugin
+        };
+        let (table, left_out) = HookTable::new(&[policy("b"), policy("a")], Vec::new());
+        let order: Vec<&str> = table.policies().iter().map(|policy| &*policy.plugin).collect();
+        assert_eq!((order, left_out.len()), (vec!["b", "a"], 0), "and no access is needed");
+        assert_eq!(table.policies()[0].deadline, Duration::from_millis(7));
+        assert!(table.fires(Hook::BeforeToolCall) && !table.fires(Hook::AfterToolCall));
+        assert_eq!(table.count("a"), 1);
+        let only = table.only(&["a".into()]);
+        assert_eq!(only.policies().len(), 1);
+        assert!(!table.only(&[]).fires(Hook::BeforeToolCall));
     }
 
     #[test]

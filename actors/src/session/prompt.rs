@@ -1,16 +1,19 @@
 //! What one candidate is told: the client's body and what plugins add to it, if they let it be asked.
 //!
-//! Once for each candidate: `agent_turn_prepare` and `before_prompt_build`, whose texts are written into the body, then
-//! `before_agent_run` on the result.
+//! Once for each candidate: `agent_turn_prepare` and `before_prompt_build`, then, as the tools are settled, those handlers that
+//! need to know which are left; their texts are written into the body. Then `before_agent_run` on the result.
 
 use std::sync::Arc;
 
-use understudy_messages::hooks::{Hook, HookEvent, RunBlock, Snapshot};
+use understudy_messages::hooks::{Hook, HookContext, HookEvent, RunBlock, SettledTools, Snapshot};
+use understudy_messages::ids::Name;
+use understudy_messages::request::Endpoint;
 use understudy_messages::session::{Edited, PreparePrompt, Prompt};
 use understudy_messages::turn::TurnContext;
 use understudy_providers::inject::{Segments, inject};
 use understudy_providers::wire;
 
+use super::fence::fenced;
 use super::told;
 use crate::hooks::merge::{self, PromptAdditions};
 
@@ -48,6 +51,17 @@ pub(super) async fn shaped(ask: PreparePrompt) -> Result<Prompt, RunBlock> {
 async fn ask_hooks(ask: &PreparePrompt) -> Result<Prompt, RunBlock> {
     let turn = &ask.turn;
     let context = turn.scene.context_for(&ask.candidate);
+    let prompt = with(turn, additions(turn, &context).await);
+    if turn.hooks.fires(Hook::BeforeAgentRun) {
+        let conversation = prompt.conversation(&turn.scene).clone();
+        let event = HookEvent::BeforeAgentRun { conversation };
+        turn.hooks.permit(event, context).await?;
+    }
+    Ok(prompt)
+}
+
+/// What all plugins add.
+async fn additions(turn: &TurnContext, context: &Arc<HookContext>) -> PromptAdditions {
     let mut answers = Vec::new();
     if turn.request.endpoint.is_conversation() {
         let conversation = || turn.scene.conversation().clone();
@@ -67,13 +81,29 @@ async fn ask_hooks(ask: &PreparePrompt) -> Result<Prompt, RunBlock> {
             answers.extend(turn.hooks.contributions(event, context.clone()).await);
         }
     }
-    let prompt = with(turn, merge::prompt(answers));
-    if turn.hooks.fires(Hook::BeforeAgentRun) {
-        let conversation = prompt.conversation(&turn.scene).clone();
-        let event = HookEvent::BeforeAgentRun { conversation };
-        turn.hooks.permit(event, context).await?;
+    let mut additions = merge::prompt(answers);
+    if turn.request.endpoint.is_conversation() && turn.hooks.fires(Hook::BeforePromptBuild) {
+        let conversation = turn.scene.conversation().clone();
+        let event = HookEvent::BeforePromptBuild { conversation };
+        let tools = || settled(turn, &additions);
+        let enrichments = turn.hooks.enrichments(event, context.clone(), &tools).await;
+        additions.join(merge::prompt(enrichments));
     }
-    Ok(prompt)
+    additions
+}
+
+/// The tools that are left; `None` where they cannot be read.
+fn settled(turn: &TurnContext, additions: &PromptAdditions) -> Option<SettledTools> {
+    let offered = turn.scene.conversation().look().tools.as_ref()?;
+    let mut names: Vec<Name> = Vec::with_capacity(offered.len());
+    for tool in offered.iter() {
+        names.push(tool["name"].as_str()?.into());
+    }
+    if turn.request.endpoint == Endpoint::Native {
+        names.extend(turn.tools.all().iter().map(|tool| tool.name.clone()));
+    }
+    names.retain(|name| additions.allows(name));
+    Some(SettledTools::new(names))
 }
 
 /// The body with the additions in it. What cannot be added is left out, and said so.
@@ -87,10 +117,12 @@ fn with(turn: &TurnContext, additions: PromptAdditions) -> Prompt {
     }
     let stays = |tool: &str| additions.allows(tool);
     let narrows = !additions.tools_allow.is_empty();
+    let [before, after] =
+        [&additions.prepend_system_context, &additions.append_system_context].map(|text| text.as_deref().map(fenced));
     let segments = Segments {
         system_prompt: additions.system_prompt.as_deref(),
-        before_system: additions.prepend_system_context.as_deref(),
-        after_system: additions.append_system_context.as_deref(),
+        before_system: before.as_deref(),
+        after_system: after.as_deref(),
         before_user: additions.prepend_context.as_deref(),
         after_user: additions.append_context.as_deref(),
         tools: narrows.then_some(&stays),

@@ -1,15 +1,18 @@
 //! The sessions of one arbiter: a directory of compact records, and an actor for each that has work.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::ops::Bound;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, ResponseFuture};
 use understudy_messages::clock::Instant;
-use understudy_messages::ids::{ModelRef, SessionKey};
-use understudy_messages::session::{RunTurn, RunTurnError};
+use understudy_messages::ids::{Name, SessionKey};
+use understudy_messages::ports::ShardPort;
+use understudy_messages::session::{ForgetError, RunTurn, RunTurnError, SessionInfo, SessionView};
 
+use super::memory::Memory;
 use super::{SessionActor, SessionContext};
 use crate::supervision::EndOfLife;
 
@@ -31,8 +34,6 @@ pub struct SessionShardSettings {
 pub(super) struct TurnFinished {
     /// Whose.
     pub(super) key: SessionKey,
-    /// Who answered.
-    pub(super) served_by: Option<ModelRef>,
 }
 
 /// Forget sessions that have been idle for too long.
@@ -46,14 +47,14 @@ struct Record {
     actor: Option<Addr<SessionActor>>,
     /// Turns in work or waiting.
     turns: usize,
-    /// Who answered last.
-    last_model: Option<ModelRef>,
+    memory: Arc<Memory>,
     last_used: Instant,
 }
 
 /// Directory of the sessions of one arbiter.
 pub struct SessionShardActor {
-    sessions: HashMap<SessionKey, Record>,
+    /// In the order of their names, so that a page of them is found at once.
+    sessions: BTreeMap<SessionKey, Record>,
     settings: SessionShardSettings,
     context: Arc<SessionContext>,
     _end: EndOfLife,
@@ -63,18 +64,30 @@ impl SessionShardActor {
     /// An empty directory.
     pub fn new(context: SessionContext, settings: SessionShardSettings, end: EndOfLife) -> Self {
         Self {
-            sessions: HashMap::new(),
+            sessions: BTreeMap::new(),
             settings,
             context: Arc::new(context),
             _end: end,
         }
     }
 
+    /// How the actor is reached.
+    pub fn port(addr: &Addr<Self>) -> ShardPort {
+        ShardPort {
+            run: addr.clone().recipient(),
+            inspect: addr.clone().recipient(),
+            list: addr.clone().recipient(),
+            pin: addr.clone().recipient(),
+            forget: addr.clone().recipient(),
+        }
+    }
+
     /// The session's actor, woken if need be.
     fn wake(&mut self, key: &SessionKey, shard: Addr<Self>) -> Result<Addr<SessionActor>, RunTurnError> {
-        let start = || SessionActor::new(key.clone(), shard.recipient(), self.context.clone()).start();
+        let context = &self.context;
+        let start = |memory| SessionActor::new(key.clone(), memory, shard.recipient(), context.clone()).start();
         if *key == SessionKey::Ephemeral {
-            return Ok(start());
+            return Ok(start(None));
         }
         let full = self.sessions.len() >= self.settings.capacity;
         let record = match self.sessions.entry(key.clone()) {
@@ -83,23 +96,32 @@ impl SessionShardActor {
             Entry::Vacant(new) => new.insert(Record {
                 actor: None,
                 turns: 0,
-                last_model: None,
-                last_used: self.context.clock.now(),
+                memory: Arc::new(Memory::new(context.transcripts.clone(), context.clock.wall())),
+                last_used: context.clock.now(),
             }),
         };
         record.turns += 1;
         let alive = record.actor.take().filter(Addr::connected);
-        Ok(record.actor.insert(alive.unwrap_or_else(start)).clone())
+        let memory = record.memory.clone();
+        Ok(record
+            .actor
+            .insert(alive.unwrap_or_else(|| start(Some(memory))))
+            .clone())
     }
 
-    fn finished(&mut self, finished: TurnFinished) {
+    /// A session whose first turn was not even taken is none.
+    fn finished(&mut self, key: SessionKey) {
         let now = self.context.clock.now();
-        if let Some(record) = self.sessions.get_mut(&finished.key) {
-            record.turns = record.turns.saturating_sub(1);
-            record.last_used = now;
-            record.last_model = finished.served_by.or(record.last_model.take());
-            if record.turns == 0 {
-                record.actor = None;
+        let Entry::Occupied(mut known) = self.sessions.entry(key) else {
+            return;
+        };
+        let record = known.get_mut();
+        record.turns = record.turns.saturating_sub(1);
+        record.last_used = now;
+        if record.turns == 0 {
+            record.actor = None;
+            if record.memory.is_blank() {
+                known.remove();
             }
         }
     }
@@ -108,6 +130,49 @@ impl SessionShardActor {
         let (now, idle) = (self.context.clock.now(), self.settings.idle);
         self.sessions
             .retain(|_, record| record.turns > 0 || now.duration_since(record.last_used) < idle);
+    }
+
+    fn find<'a>(&'a self, key: &'a SessionKey) -> Option<(&'a Name, &'a Record)> {
+        Some((key.key()?, self.sessions.get(key)?))
+    }
+
+    /// What is known of a session, and what was said in it.
+    pub(super) fn view(&self, key: &SessionKey) -> Option<SessionView> {
+        let (id, record) = self.find(key)?;
+        Some(record.memory.view(id))
+    }
+
+    /// Sessions of one client key behind a name, in the order of their names.
+    pub(super) fn page(&self, owner: Option<u32>, after: Option<Name>, limit: usize) -> Vec<SessionInfo> {
+        let key = after.unwrap_or_default();
+        let behind = (Bound::Excluded(SessionKey::Keyed { owner, key }), Bound::Unbounded);
+        let listed = self.sessions.range(behind).map_while(|(key, record)| match key {
+            SessionKey::Keyed { owner: whose, key } if *whose == owner => Some(record.memory.info(key)),
+            SessionKey::Keyed { .. } | SessionKey::Ephemeral => None,
+        });
+        listed.take(limit).collect()
+    }
+
+    /// Chooses the model of a session; that counts as use.
+    pub(super) fn pin(&mut self, key: &SessionKey, model: Option<Name>) -> Option<SessionInfo> {
+        let (now, wall) = (self.context.clock.now(), self.context.clock.wall());
+        let record = self.sessions.get_mut(key)?;
+        record.last_used = now;
+        record.memory.pin(model, wall);
+        let (id, record) = self.find(key)?;
+        Some(record.memory.info(id))
+    }
+
+    /// Forgets a session without work.
+    pub(super) fn forget(&mut self, key: &SessionKey) -> Result<(), ForgetError> {
+        match self.sessions.get(key) {
+            None => Err(ForgetError::Unknown),
+            Some(record) if record.turns > 0 => Err(ForgetError::Busy),
+            Some(_) => {
+                self.sessions.remove(key);
+                Ok(())
+            }
+        }
     }
 }
 
@@ -140,7 +205,7 @@ impl Handler<TurnFinished> for SessionShardActor {
     type Result = ();
 
     fn handle(&mut self, finished: TurnFinished, _: &mut Context<Self>) {
-        self.finished(finished);
+        self.finished(finished.key);
     }
 }
 
@@ -153,87 +218,4 @@ impl Handler<Sweep> for SessionShardActor {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use tokio_util::sync::CancellationToken;
-    use understudy_messages::clock::Clock;
-
-    use super::*;
-    use crate::provider::ledger::Ledgers;
-    use crate::registry::Admission;
-    use crate::registry::testing::settings;
-    use crate::supervision::Tasks;
-    use crate::tap::EventTap;
-    use crate::telemetry::Telemetry;
-
-    fn shard(clock: &Clock, capacity: usize) -> SessionShardActor {
-        let context = SessionContext {
-            admission: Admission::new(Arc::default(), Arc::default(), clock.clone()),
-            clock: clock.clone(),
-            tasks: Tasks::new(),
-            telemetry: Telemetry::new().expect("sound"),
-            tap: EventTap::default(),
-            ledgers: Arc::new(Ledgers::new(&settings(), clock.now())),
-            abort: CancellationToken::new(),
-        };
-        let idle = Duration::from_secs(60);
-        SessionShardActor::new(context, SessionShardSettings { idle, capacity }, EndOfLife::unwatched())
-    }
-
-    fn keyed(key: &str) -> SessionKey {
-        let (owner, key) = (None, key.into());
-        SessionKey::Keyed { owner, key }
-    }
-
-    fn finish(shard: &mut SessionShardActor, key: &SessionKey) {
-        shard.finished(TurnFinished {
-            key: key.clone(),
-            served_by: None,
-        });
-    }
-
-    #[actix::test]
-    async fn an_ephemeral_session_leaves_nothing() {
-        let clock = Clock::movable();
-        let (mut shard, addr) = (shard(&clock, 10), shard(&clock, 10).start());
-        shard.wake(&SessionKey::Ephemeral, addr).expect("woken");
-        finish(&mut shard, &SessionKey::Ephemeral);
-        assert!(shard.sessions.is_empty());
-    }
-
-    #[actix::test]
-    async fn a_session_keeps_its_actor_while_it_has_work_and_its_record_until_it_was_idle() {
-        let clock = Clock::movable();
-        let (mut shard, addr) = (shard(&clock, 10), shard(&clock, 10).start());
-        let key = keyed("s");
-        let first = shard.wake(&key, addr.clone()).expect("woken");
-        assert!(
-            shard.wake(&key, addr).expect("woken") == first,
-            "one actor for both turns"
-        );
-        finish(&mut shard, &key);
-        clock.advance(Duration::from_secs(61));
-        shard.sweep();
-        assert!(shard.sessions[&key].actor.is_some(), "a turn is still in work");
-        finish(&mut shard, &key);
-        assert!(shard.sessions[&key].actor.is_none());
-        clock.advance(Duration::from_secs(59));
-        shard.sweep();
-        assert_eq!(shard.sessions.len(), 1);
-        clock.advance(Duration::from_secs(2));
-        shard.sweep();
-        assert!(shard.sessions.is_empty());
-    }
-
-    #[actix::test]
-    async fn a_full_directory_takes_no_new_session_but_knows_the_old_ones() {
-        let clock = Clock::movable();
-        let (mut shard, addr) = (shard(&clock, 1), shard(&clock, 1).start());
-        shard.wake(&keyed("one"), addr.clone()).expect("woken");
-        let refused = shard.wake(&keyed("two"), addr.clone()).expect_err("full");
-        assert_eq!(refused, RunTurnError::TooManySessions);
-        shard.wake(&keyed("one"), addr.clone()).expect("known");
-        shard.wake(&SessionKey::Ephemeral, addr).expect("needs no place");
-    }
-}
+mod tests;

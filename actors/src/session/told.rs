@@ -30,6 +30,13 @@ pub fn body(endpoint: Endpoint, body: &[u8]) -> Parsed {
     }
 }
 
+/// What a transcript says; its items are those of Responses, each as JSON.
+pub fn transcript(items: &[Arc<str>]) -> Vec<Value> {
+    let items: Vec<&str> = items.iter().map(|item| &**item).collect();
+    let request = format!(r#"{{"model":"-","input":[{}]}}"#, items.join(","));
+    body(Endpoint::Native, request.as_bytes()).messages.to_vec()
+}
+
 /// The conversation with an answer behind it.
 pub(super) fn with_answer(parsed: &Parsed, answer: Option<&str>) -> Parsed {
     let Some(answer) = answer else {

@@ -2,24 +2,26 @@
 
 mod asking;
 mod closing;
+mod native;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use understudy_messages::client::ClientFrame;
+use understudy_messages::client::{ClientChannel, ClientFrame};
 use understudy_messages::clock::Instant;
 use understudy_messages::failure::{CancelCause, Reason};
 use understudy_messages::hooks::Scene;
-use understudy_messages::ids::ModelRef;
 use understudy_messages::ports::SessionPort;
 use understudy_messages::provider::Perform;
 use understudy_messages::registry::AdmitError;
 use understudy_messages::session::RunTurn;
 use understudy_messages::terminal::TurnFailure;
 use understudy_messages::turn::{Candidate, Cast, Performance, SideEffects, TurnContext, TurnOutcome};
+use understudy_providers::wire::RequestError;
 
 pub(super) use self::closing::Closing;
+use super::memory::{Memory, NoRoom};
 use super::{SessionContext, told};
 use crate::registry::{CastError, GATE_WAIT, Held};
 use crate::telemetry::{QueueCause, TurnResult};
@@ -32,6 +34,10 @@ const ENDING_GRACE: Duration = Duration::from_secs(10);
 pub(super) struct Turn {
     run: RunTurn,
     session: SessionPort,
+    /// What the session remembers; `None` for one without a key.
+    memory: Option<Arc<Memory>>,
+    /// What the user says, where the session keeps it.
+    asked: Vec<String>,
     place: Arc<Semaphore>,
     context: Arc<SessionContext>,
 }
@@ -40,15 +46,25 @@ pub(super) struct Turn {
 enum Refusal {
     Cancelled(CancelCause),
     SessionBusy,
+    Room(NoRoom),
+    Unreadable(RequestError),
     Admission(AdmitError),
     Cast(CastError),
 }
 
 impl Turn {
-    pub(super) fn new(run: RunTurn, session: SessionPort, place: Arc<Semaphore>, context: Arc<SessionContext>) -> Self {
+    pub(super) fn new(
+        run: RunTurn,
+        session: SessionPort,
+        memory: Option<Arc<Memory>>,
+        place: Arc<Semaphore>,
+        context: Arc<SessionContext>,
+    ) -> Self {
         Self {
             run,
             session,
+            memory,
+            asked: Vec::new(),
             place,
             context,
         }
@@ -59,26 +75,30 @@ impl Turn {
         Closing::new(self.run.request.clone(), self.run.received, self.context.clone())
     }
 
-    /// Runs the turn and tells who answered. Exactly one ending goes to the client.
-    pub(super) async fn play(self) -> Option<ModelRef> {
+    /// Where the answer goes.
+    pub(super) fn client(&self) -> ClientChannel {
+        self.run.client.clone()
+    }
+
+    /// Runs the turn. Exactly one ending goes to the client.
+    pub(super) async fn play(mut self) {
         let closing = self.closing();
         let in_flight = closing.enter();
         let (place, held, waited) = match self.enter().await {
             Ok(entered) => entered,
             Err(refusal) => {
                 closing.refused(refusal.result());
-                self.tell(refusal.failure()).await;
-                return None;
+                return self.tell(refusal.failure()).await;
             }
         };
         let (turn, cast) = match self.stage(&held).await {
             Ok(staged) => staged,
             Err(error) => {
                 closing.uncast(held.generation());
-                self.tell(Refusal::Cast(error).failure()).await;
-                return None;
+                return self.tell(Refusal::Cast(error).failure()).await;
             }
         };
+        let selected = cast.candidates.first().map(|lead| lead.model.clone());
         let performance = match self.claimed(&turn, held.generation().hooks_of(&turn.agent)).await {
             Some(claimed) => claimed,
             None => match self.unguarded(&turn).await {
@@ -86,16 +106,20 @@ impl Turn {
                 None => self.perform(&turn, cast).await,
             },
         };
+        let change = self.remember(&turn, selected.as_ref(), &performance);
         closing.ended(&turn, held.generation().id, &performance, waited);
         self.told_end(&turn, &performance);
         drop((place, in_flight));
-        performance.served_by.map(|(_, model)| model)
+        if let Some(change) = change {
+            self.tell_change(change).await;
+        }
     }
 
     /// Waits behind the session's other turns, then at the gate.
-    async fn enter(&self) -> Result<(OwnedSemaphorePermit, Held, Duration), Refusal> {
+    async fn enter(&mut self) -> Result<(OwnedSemaphorePermit, Held, Duration), Refusal> {
         let began = self.context.clock.now();
         let place = self.wait_for_place().await?;
+        self.find_room()?;
         let asked = self.queued(QueueCause::SessionBusy, began);
         let admission = self.context.admission.admit(self.deadline(GATE_WAIT));
         let held = tokio::select! {
@@ -104,6 +128,7 @@ impl Turn {
             cause = self.run.cancel.cancelled() => return Err(Refusal::Cancelled(cause)),
         };
         let entered = self.queued(QueueCause::AdmissionGate, asked);
+        self.recall(held.generation())?;
         Ok((place, held, entered.duration_since(began)))
     }
 
@@ -232,8 +257,12 @@ impl Turn {
     }
 
     async fn tell(&self, failure: TurnFailure) {
+        self.send(ClientFrame::Failed(failure)).await;
+    }
+
+    async fn send(&self, frame: ClientFrame) {
         let grace = self.context.clock.now() + ENDING_GRACE;
-        let told = self.run.client.send(ClientFrame::Failed(failure));
+        let told = self.run.client.send(frame);
         let _left_or_too_slow = self.context.clock.timeout_at(grace, told).await;
     }
 }
@@ -242,7 +271,9 @@ impl Refusal {
     fn result(&self) -> TurnResult {
         match self {
             Self::Cancelled(_) => TurnResult::Cancelled,
-            Self::SessionBusy | Self::Admission(_) | Self::Cast(_) => TurnResult::Rejected,
+            Self::SessionBusy | Self::Room(_) | Self::Unreadable(_) | Self::Admission(_) | Self::Cast(_) => {
+                TurnResult::Rejected
+            }
         }
     }
 
@@ -251,6 +282,20 @@ impl Refusal {
         match self {
             Self::Cancelled(cause) => TurnFailure::cancelled(*cause, 0),
             Self::SessionBusy => ours(429, "session_busy", "Another turn of this session is still running."),
+            Self::Room(NoRoom::Session) => ours(
+                413,
+                "session_full",
+                "This is more than the 4 MiB that a session may remember. Delete it, or go on in a new one.",
+            ),
+            Self::Room(NoRoom::Process) => ours(
+                503,
+                "sessions_full",
+                "All sessions together remember as much as they may. Delete some, or wait until idle ones are forgotten.",
+            ),
+            Self::Unreadable(error) => {
+                let sentence = format!("With what the session remembers it is no request: {error}.");
+                ours(500, "invalid_request", &sentence)
+            }
             Self::Admission(AdmitError::Starting) => ours(503, "starting", "The gateway is starting."),
             Self::Admission(AdmitError::ShuttingDown) => ours(503, "shutting_down", "The gateway is shutting down."),
             Self::Admission(AdmitError::HeldTooLong) => ours(503, "admission_held", "A reload takes too long."),

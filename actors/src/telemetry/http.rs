@@ -23,6 +23,12 @@ pub enum Route {
     CountTokens,
     /// `POST /v1/embeddings`
     Embeddings,
+    /// `POST /v1/sessions/{id}/turns`
+    SessionTurns,
+    /// `GET /v1/sessions`
+    Sessions,
+    /// `GET /v1/sessions/{id}`
+    Session,
     /// `GET /v1/models`
     Models,
     /// `GET /v1/models/{id}`
@@ -46,7 +52,7 @@ pub enum Route {
 }
 
 /// Every route, in the order of the enum.
-pub const ROUTES: [Route; 17] = [
+pub const ROUTES: [Route; 20] = [
     Route::ChatCompletions,
     Route::Responses,
     Route::Response,
@@ -54,6 +60,9 @@ pub const ROUTES: [Route; 17] = [
     Route::Messages,
     Route::CountTokens,
     Route::Embeddings,
+    Route::SessionTurns,
+    Route::Sessions,
+    Route::Session,
     Route::Models,
     Route::Model,
     Route::Metrics,
@@ -77,6 +86,9 @@ impl Route {
             Self::Messages => "/v1/messages",
             Self::CountTokens => "/v1/messages/count_tokens",
             Self::Embeddings => "/v1/embeddings",
+            Self::SessionTurns => "/v1/sessions/{id}/turns",
+            Self::Sessions => "/v1/sessions",
+            Self::Session => "/v1/sessions/{id}",
             Self::Models => "/v1/models",
             Self::Model => "/v1/models/{id}",
             Self::Metrics => "/metrics",
@@ -98,9 +110,12 @@ impl Route {
             | Self::Messages
             | Self::CountTokens
             | Self::Embeddings
+            | Self::SessionTurns
             | Self::ProviderReset => "POST",
             Self::Response
             | Self::InputItems
+            | Self::Sessions
+            | Self::Session
             | Self::Models
             | Self::Model
             | Self::Metrics

@@ -83,7 +83,7 @@ fn serving(plugin: &Value) -> Option<String> {
 /// What is wrong with a plugin that is loaded and never called.
 fn called(plugin: &Value, turns: u64) -> Option<String> {
     let hooks = items(plugin, "hooks");
-    if plugin["status"] != "loaded" || hooks.is_empty() {
+    if plugin["status"] != "loaded" || hooks.is_empty() && items(plugin, "policies").is_empty() {
         return None;
     }
     if plugin["handlers_listed"] == 0 {

@@ -752,6 +752,35 @@ plugins:
 }
 
 #[test]
+fn what_a_plugins_code_may_reach_is_a_list_of_origins() {
+    let entry = |entry: &str| format!("{MINIMAL}plugins: {{ entries: {{ g: {entry} }} }}");
+    let text = entry("{ grants: { fetch: ['http://127.0.0.1:8080', '*'] }, limits: { memory: 1MiB, load: 30s } }");
+    let settings = ServerConfig::parse(&text, &|_| None).expect("is valid").settings;
+    let given = settings.plugins.entry("g").expect("is there");
+    assert_eq!(given.grants.fetch, ["http://127.0.0.1:8080", "*"]);
+    assert_eq!(
+        (given.limits.memory, given.limits.load),
+        (Some(1 << 20), Some(Duration::from_secs(30)))
+    );
+    for none in [
+        "example.com",
+        "ftp://h",
+        "https://h/path",
+        "https://h/?q",
+        "https://u:sk-canary@h",
+        "https://*.h",
+    ] {
+        let problem = only_problem(&entry(&format!("{{ grants: {{ fetch: ['{none}'] }} }}")));
+        assert_eq!(problem.0, "plugins.entries.g.grants.fetch[0]: is no origin", "{none}");
+    }
+    let problem = only_problem(&entry("{ limits: { load: 31s } }"));
+    assert_eq!(
+        problem.0,
+        "plugins.entries.g.limits.load: is longer than a plugin may take to register"
+    );
+}
+
+#[test]
 fn a_plugins_settings_are_a_section() {
     let problem = only_problem(&format!("{MINIMAL}plugins: {{ entries: {{ g: {{ config: [1] }} }} }}"));
     assert_eq!(problem.0, "plugins.entries.g.config: is a list, not a section");

@@ -18,7 +18,7 @@ use understudy_providers::wire::{Kept, Style, Writer, kept};
 
 use super::gathered::{Gathered, REMOVED};
 use super::responses::Memory;
-use super::{error, headers};
+use super::{error, headers, native};
 
 const SERVED_BY: HeaderName = HeaderName::from_static("x-understudy-served-by");
 const ATTEMPTS: HeaderName = HeaderName::from_static("x-understudy-attempts");
@@ -50,7 +50,7 @@ impl Frames {
         }
     }
 
-    fn writer(&self, head: &AnswerHead) -> Writer {
+    pub(super) fn writer(&self, head: &AnswerHead) -> Writer {
         let since = self.clock.wall().duration_since(UNIX_EPOCH);
         Writer::new(Style {
             request: self.request.clone(),
@@ -62,6 +62,9 @@ impl Frames {
 
 /// Waits for the head, then answers: whole, or as a stream.
 pub(super) async fn respond(mut turn: Frames) -> HttpResponse {
+    if turn.endpoint() == Endpoint::Native {
+        return native::respond(turn).await;
+    }
     let response = match turn.frames.recv().await {
         Some(ClientFrame::Head(head)) if head.streaming => return stream(&head, turn),
         Some(ClientFrame::Head(head)) => whole(&head, &mut turn).await,
@@ -125,7 +128,7 @@ fn stream(head: &AnswerHead, turn: Frames) -> HttpResponse {
 }
 
 /// A frame in the client's format, and whether more will come.
-fn written(frame: ClientFrame, writer: &mut Writer) -> (Bytes, bool) {
+pub(super) fn written(frame: ClientFrame, writer: &mut Writer) -> (Bytes, bool) {
     match frame {
         ClientFrame::Data(bytes) => (writer.pass(bytes), true),
         ClientFrame::Pieces(pieces) => (writer.pieces(pieces), true),
@@ -138,7 +141,7 @@ fn written(frame: ClientFrame, writer: &mut Writer) -> (Bytes, bool) {
     }
 }
 
-fn begin(head: &AnswerHead) -> HttpResponseBuilder {
+pub(super) fn begin(head: &AnswerHead) -> HttpResponseBuilder {
     let mut response = HttpResponse::Ok();
     headers::to_client(&mut response, &head.headers);
     if let Ok(served_by) = HeaderValue::from_bytes(head.served_by.to_string().as_bytes()) {
@@ -154,7 +157,7 @@ fn begin(head: &AnswerHead) -> HttpResponseBuilder {
 }
 
 /// Conductor and session are both gone.
-fn lost(endpoint: Endpoint) -> HttpResponse {
+pub(super) fn lost(endpoint: Endpoint) -> HttpResponse {
     let hint = "The gateway lost this turn. Please try again.";
     error::respond(endpoint, &TurnFailure::ours(500, "turn_lost", hint), None)
 }

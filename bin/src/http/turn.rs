@@ -18,6 +18,7 @@ use understudy_messages::request::Endpoint;
 use understudy_messages::session::{RunTurn, RunTurnError};
 use understudy_messages::terminal::TurnFailure;
 use understudy_messages::turn::TurnRequest;
+use understudy_providers::native::Ask;
 use understudy_providers::wire::{RequestError, scan};
 
 use super::answer::{self, Frames};
@@ -25,7 +26,7 @@ use super::body;
 use super::edge::RequestId;
 use super::error::Refused;
 use super::responses::Recalled;
-use super::{count, error, headers, responses};
+use super::{count, error, headers, responses, sessions};
 use crate::app::Shared;
 use crate::arbiter::SessionArbiter;
 
@@ -59,6 +60,11 @@ pub(super) async fn count_tokens(arbiter: Arbiter, request: HttpRequest, payload
 /// `POST /v1/embeddings`
 pub(super) async fn embeddings(arbiter: Arbiter, request: HttpRequest, payload: web::Payload) -> HttpResponse {
     run(Endpoint::Embeddings, &arbiter, &request, payload).await
+}
+
+/// `POST /v1/sessions/{id}/turns`
+pub(super) async fn native(arbiter: Arbiter, request: HttpRequest, payload: web::Payload) -> HttpResponse {
+    run(Endpoint::Native, &arbiter, &request, payload).await
 }
 
 /// Runs one turn.
@@ -113,6 +119,7 @@ fn admit(
     let shared = &arbiter.shared;
     let received = shared.clock.now();
     let home = arbiter.place().ok_or_else(starting)?;
+    let (Ask { body, names_model }, session) = asked(endpoint, shared, request, body)?;
     let facts = scan(endpoint, &body).map_err(|error| unreadable(endpoint, error))?;
     let Recalled { body, facts, memory } = responses::recall(shared, responses::owner(request), body, facts)?;
     let id = request.extensions().get::<RequestId>().cloned();
@@ -120,7 +127,7 @@ fn admit(
     let turn = Arc::new(TurnRequest {
         id: id.turn,
         request_id: id.name,
-        session: session_key(request)?,
+        session,
         agent: text(request.headers(), AGENT)?.map(Name::from),
         headers: headers::to_provider(request.headers()),
         endpoint,
@@ -150,9 +157,29 @@ fn admit(
             received,
             deadline: deadline(request.headers(), received)?,
             permit,
+            names_model,
         },
         request: turn,
     })
+}
+
+/// What is asked, and in which session: the native API says so in its path, and its bodies are put into the words of Responses.
+fn asked(
+    endpoint: Endpoint,
+    shared: &Shared,
+    request: &HttpRequest,
+    body: Bytes,
+) -> Result<(Ask, SessionKey), TurnFailure> {
+    match endpoint {
+        Endpoint::Native => {
+            let ask = sessions::ask(shared, text(request.headers(), AGENT)?, &body)?;
+            Ok((ask, sessions::key(request)?))
+        }
+        Endpoint::Chat | Endpoint::Responses | Endpoint::Messages | Endpoint::CountTokens | Endpoint::Embeddings => {
+            let names_model = true;
+            Ok((Ask { body, names_model }, session_key(request)?))
+        }
+    }
 }
 
 async fn start(arbiter: &SessionArbiter, turn: Admitted) -> Result<Frames, TurnFailure> {
@@ -200,12 +227,12 @@ fn busy() -> TurnFailure {
     TurnFailure::ours(503, "gateway_busy", hint)
 }
 
-fn starting() -> TurnFailure {
+pub(super) fn starting() -> TurnFailure {
     TurnFailure::ours(503, "starting", "The gateway is starting.")
 }
 
 /// Keyed sessions live on the shard that their key hashes to, ephemeral ones where their connection is.
-fn shard_of(session: &SessionKey, home: ShardIndex, shards: usize) -> ShardIndex {
+pub(super) fn shard_of(session: &SessionKey, home: ShardIndex, shards: usize) -> ShardIndex {
     match session {
         SessionKey::Ephemeral => home,
         SessionKey::Keyed { .. } => {

@@ -6,7 +6,6 @@ use serde::Serialize;
 use understudy_actors::hooks::LoadedPlugin;
 use understudy_actors::plugin::InstanceState;
 use understudy_actors::telemetry::Telemetry;
-use understudy_messages::hooks::HOOKS;
 use understudy_messages::ids::Name;
 use understudy_plugins::Registration;
 use understudy_plugins::manifest::HostKind;
@@ -48,10 +47,12 @@ struct One {
     allow_conversation_access: bool,
     allow_prompt_injection: bool,
     hooks: Vec<OneHook>,
+    policies: Vec<String>,
     tools: Vec<String>,
     handlers_listed: usize,
     hook_calls: u64,
     calls_in_flight: u64,
+    restarts: u64,
 }
 
 /// One handler that a plugin registered.
@@ -76,7 +77,6 @@ impl Plugins {
         let (manifest, table) = (plugin.manifest.as_ref(), self.hooks.table());
         let working = plugin.working();
         let registration = working.map(|working| &*working.loaded.registration);
-        let listed = HOOKS.iter().flat_map(|row| table.of(row.hook));
         let (error, failure_phase) = match &plugin.status {
             Status::Disabled => (None, None),
             Status::Failed(failure) => (Some(failure.error.clone()), Some(failure.phase)),
@@ -100,10 +100,12 @@ impl Plugins {
             allow_conversation_access: plugin.access.conversation,
             allow_prompt_injection: plugin.access.injection,
             hooks: registration.map(hooks).unwrap_or_default(),
+            policies: registration.map(policies).unwrap_or_default(),
             tools: registration.map(tools).unwrap_or_default(),
-            handlers_listed: listed.filter(|handler| handler.plugin == plugin.id).count(),
+            handlers_listed: table.count(&plugin.id),
             hook_calls: table.calls(&plugin.id),
             calls_in_flight: working.map_or(0, |working| working.served.calls_in_flight()),
+            restarts: working.map_or(0, |working| working.served.restarts()),
         }
     }
 
@@ -112,11 +114,12 @@ impl Plugins {
         for plugin in &self.plugins {
             let Some(working) = plugin.working() else { continue };
             let LoadedPlugin { registration, .. } = &working.loaded;
-            let (hooks, tools) = (registration.hooks.len(), registration.tools.len());
+            let (hooks, policies) = (registration.hooks.len(), registration.policies.len());
+            let tools = registration.tools.len();
             let version = plugin.manifest.as_ref().and_then(|manifest| manifest.version.clone());
             let version = version.unwrap_or_default();
             telemetry.plugin_loaded(&plugin.id, &version, shape(registration));
-            tracing::info!(plugin = %plugin.id, hooks, tools, reason = plugin.cause.as_label(), "plugin loaded");
+            tracing::info!(plugin = %plugin.id, hooks, policies, tools, reason = plugin.cause.as_label(), "plugin loaded");
         }
         self.show(telemetry);
     }
@@ -133,7 +136,8 @@ fn status(plugin: &Plugin) -> &'static str {
 
 /// The contract's word for what a plugin registered (§5.3): it has no capabilities, since there are none to register.
 fn shape(registration: &Registration) -> &'static str {
-    match registration.tools.is_empty() && !registration.hooks.is_empty() {
+    let hooks = registration.hooks.len() + registration.policies.len();
+    match registration.tools.is_empty() && hooks > 0 {
         true => "hook-only",
         false => "non-capability",
     }
@@ -146,6 +150,10 @@ fn hooks(registration: &Registration) -> Vec<OneHook> {
         tools: hook.tools.clone(),
     };
     registration.hooks.iter().map(one).collect()
+}
+
+fn policies(registration: &Registration) -> Vec<String> {
+    registration.policies.iter().map(|policy| policy.id.clone()).collect()
 }
 
 fn tools(registration: &Registration) -> Vec<String> {

@@ -43,14 +43,25 @@ impl Loading<'_> {
 }
 
 fn is_guard(registration: &Registration) -> bool {
-    registration.hooks.iter().any(|hook| GATES.contains(&hook.hook))
+    let judges = !registration.policies.is_empty();
+    judges || registration.hooks.iter().any(|hook| GATES.contains(&hook.hook))
 }
 
-/// Whether a manifest lists hooks of its plugin, and a guard's among them.
+/// Whether a manifest says that its plugin guards: by a policy in its contracts, or a guard's hook there or in its list of hooks.
 fn says_it_guards(manifest: &Manifest) -> bool {
-    let hooks = manifest.all.get("hooks").and_then(|hooks| hooks.as_array());
-    hooks.into_iter().flatten().any(|hook| {
-        let name = hook.as_str().or_else(|| hook.get("hook")?.as_str());
-        GATES.iter().any(|gate| Some(gate.as_label()) == name)
-    })
+    let lists = [
+        manifest.all.get("hooks"),
+        manifest
+            .all
+            .get("contracts")
+            .and_then(|contracts| contracts.get("hooks")),
+    ];
+    let hooks = lists.into_iter().flatten().filter_map(|hooks| hooks.as_array());
+    let declared = manifest.all.get("policies").and_then(|policies| policies.as_array());
+    let judges = !manifest.policies.is_empty() || declared.is_some_and(|policies| !policies.is_empty());
+    judges
+        || hooks.flatten().any(|hook| {
+            let name = hook.as_str().or_else(|| hook.get("hook")?.as_str());
+            GATES.iter().any(|gate| Some(gate.as_label()) == name)
+        })
 }

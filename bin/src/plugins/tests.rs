@@ -1,5 +1,5 @@
 use std::fs;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use futures::FutureExt;
 use serde_json::{Value, json};
@@ -197,7 +197,7 @@ async fn a_required_plugin_that_is_nowhere_refuses_what_it_would_judge_until_it_
 }
 
 #[actix::test]
-async fn a_guard_that_panicked_is_failed_and_refuses_from_then_on() {
+async fn a_guard_with_code_on_the_turns_own_thread_that_panicked_refuses_from_then_on() {
     let hosts = hosts(vec![Test {
         id: "guard",
         register: |api, _| {
@@ -224,6 +224,38 @@ async fn a_guard_that_panicked_is_failed_and_refuses_from_then_on() {
         assert_eq!(missing(&plugins), ["guard"]);
     }
     assert_eq!(json!(plugins.report())["plugins"][0]["status"], "failed");
+}
+
+#[actix::test]
+async fn a_guard_that_panicked_refuses_until_it_has_another_instance() {
+    static PANICS: AtomicBool = AtomicBool::new(true);
+    let hosts = hosts(vec![Test {
+        id: "guard",
+        register: |api, _| {
+            let handler = |_, _, _| {
+                let panics = PANICS.swap(false, Ordering::Relaxed);
+                async move {
+                    assert!(!panics, "as asked");
+                    blocking()
+                }
+                .boxed()
+            };
+            api.on("before_tool_call", HookOptions::default(), Arc::new(handler));
+            Ok(())
+        },
+    }]);
+    let plugins = loaded("entries: { guard: { enabled: true, required: true } }", &hosts).await;
+    let fate = judged(plugins.hooks()).await;
+    assert!(matches!(fate, ToolFate::Blocked { veto: false, .. }), "{fate:?}");
+    let clock = Clock::real();
+    let end = clock.now() + Duration::from_secs(20);
+    while !missing(&plugins).is_empty() {
+        assert!(clock.now() < end, "it never came back");
+        tokio::task::yield_now().await;
+    }
+    let fate = judged(plugins.hooks()).await;
+    assert!(matches!(fate, ToolFate::Blocked { veto: true, .. }), "{fate:?}");
+    assert_eq!(json!(plugins.report())["plugins"][0]["restarts"], 1);
 }
 
 #[actix::test]
@@ -335,6 +367,164 @@ async fn a_guard_from_outside_is_required_and_may_not_see_the_conversation_unles
     );
     assert_eq!((&one["origin"], &one["status"]), (&json!("config"), &json!("loaded")));
     assert!(missing(&on).is_empty());
+}
+
+fn denies(reason: &'static str) -> understudy_plugins::registration::QuickHandler {
+    Arc::new(move |_, _| {
+        HookResult::of_policy(Some(json!({ "allow": false, "reason": reason }))).map_err(|_| String::new())
+    })
+}
+
+/// Two plugins with policies; the one from outside comes first in the list.
+fn judging() -> Hosts {
+    hosts(vec![
+        Test {
+            id: "outside",
+            register: |api, _| {
+                let denies = denies("outside");
+                let handler = move |event: Arc<HookEvent>, context: Arc<HookContext>, _| {
+                    futures::future::ready(denies(&event, &context)).boxed()
+                };
+                api.policy("declared", Arc::new(handler));
+                api.policy_quick("undeclared", self::denies("undeclared"));
+                Ok(())
+            },
+        },
+        Test {
+            id: "inside",
+            register: |api, _| {
+                api.policy_quick("own", denies("inside"));
+                Ok(())
+            },
+        },
+    ])
+}
+
+#[actix::test]
+async fn policies_of_built_in_plugins_judge_first_and_an_outsider_declares_its_own() {
+    let contracts = "contracts: { trustedToolPolicies: ['declared', 'absent'] }";
+    let folder = Folder::with(&format!(
+        "{{ id: 'outside', host: 'native', configSchema: {{}}, {contracts} }}"
+    ));
+    let entries = |inside: bool| {
+        let path = folder.0.display();
+        format!("load_paths: ['{path}'], entries: {{ outside: {{ enabled: true }}, inside: {{ enabled: {inside} }} }}")
+    };
+    let reason = async |plugins: &Plugins| match judged(plugins.hooks()).await {
+        ToolFate::Blocked { reason, veto: true, .. } => reason,
+        other => panic!("{other:?}"),
+    };
+    let both = loaded(&entries(true), &judging()).await;
+    assert_eq!(reason(&both).await, "inside");
+    let alone = loaded(&entries(false), &judging()).await;
+    assert_eq!(reason(&alone).await, "outside");
+    let report = json!(alone.report());
+    let mut plugins = report["plugins"].as_array().expect("a list").iter();
+    let one = plugins.find(|one| one["id"] == "outside").expect("it is there");
+    assert_eq!(
+        (&one["policies"], &one["required"]),
+        (&json!(["declared"]), &json!(true))
+    );
+    assert_eq!(
+        (&one["handlers_listed"], &one["shape"]),
+        (&json!(1), &json!("hook-only"))
+    );
+    let all = messages(&alone).join("\n");
+    for part in ["policy undeclared is refused", "the policy absent", "narrow event"] {
+        assert!(all.contains(part), "{part} is not in\n{all}");
+    }
+    alone.stop(&Clock::movable()).await;
+    assert_eq!(missing(&alone), ["outside"]);
+    assert!(matches!(
+        judged(alone.hooks()).await,
+        ToolFate::Blocked { veto: false, .. }
+    ));
+}
+
+#[actix::test]
+async fn whoever_never_registered_guards_if_its_manifest_promises_a_policy_or_a_guards_hook_and_else_that_is_said() {
+    let promise = async |manifest: &str| {
+        let folder = Folder::with(&format!(
+            "{{ id: 'remote', url: 'http://127.0.0.1:9', configSchema: {{}}, {manifest} }}"
+        ));
+        let path = folder.0.display();
+        loaded(
+            &format!("load_paths: ['{path}'], entries: {{ remote: {{ enabled: true }} }}"),
+            &hosts(vec![]),
+        )
+        .await
+    };
+    for guards in [
+        "contracts: { trustedToolPolicies: ['p'] }",
+        "contracts: { hooks: ['before_agent_run'] }",
+        "hooks: [{ hook: 'before_tool_call' }]",
+        "policies: [{ id: 'p' }]",
+    ] {
+        let plugins = promise(guards).await;
+        assert_eq!(missing(&plugins), ["remote"], "{guards}");
+        assert!(matches!(
+            judged(plugins.hooks()).await,
+            ToolFate::Blocked { veto: false, .. }
+        ));
+    }
+    let plugins = promise("hooks: ['agent_end'], contracts: { tools: ['t'] }").await;
+    assert!(missing(&plugins).is_empty());
+    let unknown = plugins
+        .diagnostics
+        .iter()
+        .find(|it| it.message.contains("whether it is a guard is not known"));
+    assert_eq!(
+        unknown.map(|it| it.level),
+        Some(Level::Warn),
+        "the log and doctor say so"
+    );
+}
+
+#[cfg(feature = "js")]
+#[actix::test]
+async fn a_guard_whose_engine_was_given_up_refuses_until_it_has_another_one() {
+    let folder = Folder::with("{ id: 'guard', main: 'index.js', configSchema: {} }");
+    let hang = folder.0.join("hang");
+    fs::write(&hang, "").expect("a file");
+    // one search of the engine's own, which asks nobody whether to go on
+    let code = format!(
+        "import {{ existsSync }} from 'node:fs';
+        export function register(api) {{
+            api.on('before_tool_call', () => {{
+                if (existsSync({:?})) 'a'.repeat(6e5).indexOf('a'.repeat(3e5) + 'b');
+                return {{ block: true, blockReason: 'no' }};
+            }}, {{ timeoutMs: 30 }});
+        }}",
+        hang.display().to_string()
+    );
+    fs::write(folder.0.join("index.js"), code).expect("a file");
+    let hosts = Hosts {
+        js: Some(understudy_plugins::js::constructor()),
+        ..Hosts::default()
+    };
+    let path = folder.0.display();
+    let plugins = loaded(&format!("load_paths: ['{path}'], allow: [guard]"), &hosts).await;
+    let restarts = || json!(plugins.report())["plugins"][0]["restarts"].clone();
+    let clock = Clock::real();
+    let end = clock.now() + Duration::from_secs(60);
+    while plugins.missing().next().is_none() {
+        assert!(clock.now() < end, "it was never given up");
+        let fate = judged(plugins.hooks()).await;
+        assert!(matches!(fate, ToolFate::Blocked { veto: false, .. }), "{fate:?}");
+    }
+    fs::remove_file(&hang).expect("removed");
+    loop {
+        assert!(clock.now() < end, "it never came back");
+        let ToolFate::Blocked { veto, .. } = judged(plugins.hooks()).await else {
+            panic!("a guard that is away is no open gate");
+        };
+        if veto {
+            break;
+        }
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(restarts(), 1);
+    plugins.stop(&clock).await;
 }
 
 #[actix::test]

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
+use super::{HookInvocation, ToolAuthority};
 use crate::ids::Name;
 
 /// What every handler is told beside the event (contract §1.2, shape A). What is not known is absent.
@@ -42,6 +43,12 @@ pub struct HookContext {
     /// The call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_call_id: Option<String>,
+    /// The tools that the model may call: for handlers of `before_prompt_build` that asked for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_authority: Option<ToolAuthority>,
+    /// The handler's own call, in `before_prompt_build`; on a wire the answer ends it.
+    #[serde(skip)]
+    pub hook_invocation: Option<HookInvocation>,
 }
 
 impl HookContext {

@@ -271,6 +271,37 @@ impl HookEvent {
         Some(event)
     }
 
+    /// The arguments of the tool call that it is about, if it is about one.
+    pub const fn params(&self) -> Option<&Arc<Map<String, Value>>> {
+        match self {
+            Self::BeforeToolCall { params, .. } | Self::AfterToolCall { params, .. } => Some(params),
+            Self::BeforeModelResolve { .. }
+            | Self::AgentTurnPrepare { .. }
+            | Self::BeforePromptBuild { .. }
+            | Self::BeforeAgentRun { .. }
+            | Self::BeforeAgentReply { .. }
+            | Self::AgentEnd { .. }
+            | Self::ModelCallStarted { .. }
+            | Self::ModelCallEnded { .. }
+            | Self::LlmInput { .. }
+            | Self::LlmOutput { .. }
+            | Self::ModelFailover(_)
+            | Self::ModelFailureTerminal(_)
+            | Self::GatewayStart { .. }
+            | Self::GatewayStop { .. } => None,
+        }
+    }
+
+    /// The same event with other arguments, where it is about a tool call.
+    #[must_use]
+    pub fn with_params(&self, new: &Arc<Map<String, Value>>) -> Self {
+        let mut event = self.clone();
+        if let Self::BeforeToolCall { params, .. } | Self::AfterToolCall { params, .. } = &mut event {
+            *params = new.clone();
+        }
+        event
+    }
+
     /// What is told apart from the conversation, as JSON; what is not known is absent.
     pub fn facts(&self) -> Map<String, Value> {
         let facts = match self {

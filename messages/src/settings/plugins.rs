@@ -62,6 +62,26 @@ pub struct PluginEntry {
     pub config: Option<PluginConfig>,
     /// What its hooks may do.
     pub hooks: HookSettings,
+    /// What its code may reach, where its host lends it nothing by itself.
+    pub grants: PluginGrants,
+    /// What its instance may use up, where its host bounds that.
+    pub limits: PluginLimits,
+}
+
+/// What the code of one plugin may reach.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PluginGrants {
+    /// Origins that it may fetch from, each as `scheme://host` or `scheme://host:port`; `*`: any.
+    pub fetch: Vec<String>,
+}
+
+/// What one instance may use up; `None`: as its host says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PluginLimits {
+    /// The memory of its engine, in bytes.
+    pub memory: Option<usize>,
+    /// How long loading may take, registration included.
+    pub load: Option<Duration>,
 }
 
 /// The settings of one plugin, which may hold secrets: they are not printed.

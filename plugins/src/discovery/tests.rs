@@ -1,4 +1,4 @@
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::*;
@@ -105,6 +105,32 @@ fn what_everybody_may_write_to_is_refused_and_keeps_its_id() {
     let expected = [Some("entry"), Some("folder"), Some("manifest")];
     assert_eq!(refused.iter().map(|(id, _)| *id).collect::<Vec<_>>(), expected);
     assert!(refused.iter().all(|(_, why)| why.contains("everybody may write")));
+}
+
+#[test]
+fn only_what_belongs_to_this_process_or_to_root_is_its_own() {
+    for (owner, own, foreign) in [(7, 7, false), (0, 7, false), (0, 0, false), (8, 7, true), (7, 0, true)] {
+        assert_eq!(is_foreign(owner, own), foreign, "{owner} {own}");
+    }
+}
+
+#[test]
+fn what_belongs_to_another_user_is_refused_and_keeps_its_id() {
+    let folder = Folder::new();
+    let mut expected = Vec::new();
+    for (id, path) in [("entry", "index.js"), ("folder", ""), ("manifest", FILE)] {
+        let plugin = folder.plugin(id, &format!("{{ id: '{id}', main: 'index.js' }}"));
+        if chown(plugin.join(path), Some(12_345), None).is_err() {
+            println!("only root gives files away: NOT TRIED");
+            return;
+        }
+        expected.push(Some(id));
+    }
+    let found = Discovery::look(std::slice::from_ref(&folder.0));
+    assert!(found.found.is_empty());
+    let refused = refusals(&found);
+    assert_eq!(refused.iter().map(|(id, _)| *id).collect::<Vec<_>>(), expected);
+    assert!(refused.iter().all(|(_, why)| why.contains("another user owns")));
 }
 
 #[test]

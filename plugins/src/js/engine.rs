@@ -5,7 +5,9 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 use std::time::Duration;
 
+use futures::StreamExt;
 use futures::future::Either;
+use futures::stream::FuturesUnordered;
 use rquickjs::context::EvalOptions;
 use rquickjs::function::IntoArgs;
 use rquickjs::{Context, Ctx, Exception, Function, Object, Persistent, Runtime, Value};
@@ -15,6 +17,7 @@ use understudy_messages::clock::Clock;
 use understudy_messages::hooks::wire::Field;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
 
+use super::fetch::Fetched;
 use super::files::Files;
 use super::host::host;
 use super::modules::{Modules, PRELUDE, Sources};
@@ -67,6 +70,7 @@ struct Prelude {
     call: Persistent<Function<'static>>,
     call_tool: Persistent<Function<'static>>,
     cancel: Persistent<Function<'static>>,
+    fetched: Persistent<Function<'static>>,
     ring: Persistent<Function<'static>>,
 }
 
@@ -79,7 +83,9 @@ pub(super) async fn run(state: Rc<State>, source: Source, mut orders: mpsc::Rece
     engine.step(None, "its loading", &engine.prelude.begin, (source.entry,));
     let mut left = engine.drain();
     let shared = state.shared.clone();
+    let mut fetches = FuturesUnordered::new();
     loop {
+        fetches.extend(state.fetching.begun());
         let ring = match state.timers.next() {
             Some(at) => Either::Left(state.clock.sleep_until(at)),
             None => Either::Right(std::future::pending()),
@@ -92,6 +98,7 @@ pub(super) async fn run(state: Rc<State>, source: Source, mut orders: mpsc::Rece
                 Some(order) => engine.accept(order),
                 None => return,
             },
+            Some((number, outcome)) = fetches.next(), if !fetches.is_empty() => engine.fetched(number, outcome),
             () = ring => {}
             () = std::future::ready(()), if left => {}
         }
@@ -158,7 +165,8 @@ impl Engine {
                 let fields = fields(&call);
                 let facts = serde_json::Value::Object(call.event.facts()).to_string();
                 let context = call.context.to_json().to_string();
-                let given = (number, call.handler, facts, fields, context);
+                let hook = call.event.hook().as_label();
+                let given = (number, call.handler, hook, facts, fields, context);
                 self.step(owner, "", &self.prelude.call, given)
             }
             Work::Tool(call) => {
@@ -170,6 +178,22 @@ impl Engine {
         };
         if let Some(words) = failure {
             self.state.settle(order.number, Err(CallError::failed(&words)));
+        }
+    }
+
+    /// Hands the plugin what came of a request.
+    fn fetched(&self, number: u64, outcome: Result<Fetched, String>) {
+        self.state.fetching.ended();
+        let (what, fetched) = ("what followed a fetch", &self.prelude.fetched);
+        let number = number as f64;
+        match outcome {
+            Ok(Fetched { status, headers, body }) => {
+                let headers = serde_json::to_string(&headers).unwrap_or_default();
+                self.step(None, what, fetched, (number, "", status, headers, body));
+            }
+            Err(why) => {
+                self.step(None, what, fetched, (number, why, 0, "", ""));
+            }
         }
     }
 
@@ -298,6 +322,7 @@ impl Prelude {
             call: function("call")?,
             call_tool: function("callTool")?,
             cancel: function("cancel")?,
+            fetched: function("fetched")?,
             ring: function("ring")?,
         })
     }

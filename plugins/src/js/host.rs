@@ -27,6 +27,7 @@ pub(super) fn host<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> Result<Object<'js>
     calling(ctx, &host, state)?;
     timing(ctx, &host, state)?;
     reading(ctx, &host, state)?;
+    fetching(ctx, &host, state)?;
     Ok(host)
 }
 
@@ -34,10 +35,17 @@ fn registering<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Re
     let of = state.clone();
     let on = move |name: String, number: u32, options: String| {
         let mut registration = of.registration.borrow_mut();
-        let room = registration.hooks.len() < MOST_REGISTERED;
+        let room = has_room(&mut registration);
         room && register(&mut registration, &name, number, &options)
     };
     host.set("on", Function::new(ctx.clone(), on)?)?;
+    let of = state.clone();
+    let policy = move |id: String, number: u32| {
+        let mut registration = of.registration.borrow_mut();
+        let room = has_room(&mut registration);
+        room && registration.policy(&id, Handler::Instance(number))
+    };
+    host.set("policy", Function::new(ctx.clone(), policy)?)?;
     let of = state.clone();
     let tool = move |facts: String| register_tool(&mut of.registration.borrow_mut(), &facts);
     host.set("tool", Function::new(ctx.clone(), tool)?)?;
@@ -54,12 +62,23 @@ fn registering<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Re
     host.set("loaded", Function::new(ctx.clone(), loaded)?)
 }
 
+/// Whether one more handler or policy may be registered; one that may not is said.
+fn has_room(registration: &mut Registration) -> bool {
+    let room = registration.hooks.len() + registration.policies.len() < MOST_REGISTERED;
+    if !room && registration.warnings.len() < MOST_REGISTERED {
+        let warning = format!("more than {MOST_REGISTERED} handlers and policies: one is left out");
+        registration.warnings.push(warning);
+    }
+    room
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Options {
     priority: Option<Value>,
     timeout_ms: Option<Value>,
     matcher: Option<Value>,
+    requires_tool_authority: Option<Value>,
 }
 
 /// Whether the handler was taken; otherwise there is a warning that says why not.
@@ -95,6 +114,7 @@ impl Options {
             tools: self
                 .matcher
                 .map(|value| serde_json::from_value(value).unwrap_or_default()),
+            authority: self.requires_tool_authority == Some(Value::Bool(true)),
         }
     }
 }
@@ -147,6 +167,12 @@ fn calling<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result
         )),
     };
     host.set("field", Function::new(ctx.clone(), field)?)?;
+    let of = state.clone();
+    let waited_for = move |call: f64| {
+        let calls = of.calls.borrow();
+        calls.get(&(call as u64)).is_some_and(|call| !call.interest.is_over())
+    };
+    host.set("waitedFor", Function::new(ctx.clone(), waited_for)?)?;
     let of = state.clone();
     let log = move |name: String, line: String| of.log.say(level(Some(&name)), &line);
     host.set("log", Function::new(ctx.clone(), log)?)
@@ -215,6 +241,15 @@ fn reading<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result
     let encode = |ctx: Ctx<'js>, text: String| TypedArray::<u8>::new_copy(ctx, text);
     host.set("encode", Function::new(ctx.clone(), encode)?)?;
     host.set("decode", Function::new(ctx.clone(), decode)?)
+}
+
+fn fetching<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result<()> {
+    let of = state.clone();
+    let fetch = move |ctx: Ctx<'js>, number: f64, written: String| {
+        let begun = of.fetching.begin(number as u64, &written, of.at_work());
+        begun.map_err(|why| Exception::throw_type(&ctx, &why))
+    };
+    host.set("fetch", Function::new(ctx.clone(), fetch)?)
 }
 
 /// Bytes come as a text whose letters are the bytes: an engine's own memory cannot be looked into safely.

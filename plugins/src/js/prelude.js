@@ -239,9 +239,72 @@
     versions: {},
   };
   hide(globalThis, "process", process);
-  hide(globalThis, "fetch", async () => {
-    throw new Error("fetch is not granted to this plugin");
+
+  // ---- what was granted of the world outside
+
+  const fetches = new Map();
+  let lastFetch = 0;
+  class Headers {
+    #entries = [];
+    constructor(given) {
+      const pairs = given instanceof Headers || Array.isArray(given) ? given : Object.entries(given ?? {});
+      for (const [name, value] of pairs) this.append(name, value);
+    }
+    append(name, value) {
+      this.#entries.push([String(name).toLowerCase().toWellFormed(), String(value).toWellFormed()]);
+    }
+    get(name) {
+      const own = this.#entries.filter(([known]) => known === String(name).toLowerCase());
+      return own.length === 0 ? null : own.map(([, value]) => value).join(", ");
+    }
+    has(name) {
+      return this.get(name) !== null;
+    }
+    forEach(callback) {
+      for (const [name, value] of this) callback(value, name, this);
+    }
+    entries() {
+      return this[Symbol.iterator]();
+    }
+    *[Symbol.iterator]() {
+      yield* this.#entries.map(([name, value]) => [name, value]);
+    }
+  }
+  class Response {
+    #body;
+    constructor(status, headers, body, url) {
+      this.headers = headers;
+      this.ok = status >= 200 && status < 300;
+      this.status = status;
+      this.url = url;
+      this.#body = body;
+    }
+    async text() {
+      return this.#body;
+    }
+    async json() {
+      return parse(this.#body);
+    }
+  }
+  hide(globalThis, "Headers", Headers);
+  hide(globalThis, "fetch", async (resource, options) => {
+    const { body, headers, method } = options ?? {};
+    if (body !== undefined && body !== null && typeof body !== "string") throw new TypeError("a body is a text");
+    const url = String(resource).toWellFormed();
+    const written = { url, headers: [...new Headers(headers)] };
+    if (method !== undefined) written.method = String(method).toWellFormed();
+    if (typeof body === "string") written.body = body.toWellFormed();
+    lastFetch += 1;
+    const number = lastFetch;
+    host.fetch(number, stringify(written));
+    return new Promise((resolve, reject) => fetches.set(number, { resolve, reject, url }));
   });
+  function fetched(number, failure, status, headers, body) {
+    const waiting = fetches.get(number);
+    fetches.delete(number);
+    if (failure !== "") return waiting.reject(new TypeError(`fetch failed: ${failure}`));
+    waiting.resolve(new Response(status, new Headers(parse(headers)), body, waiting.url));
+  }
   hide(globalThis, Symbol.for("understudy.modules"), { fs, process });
 
   // ---- registration
@@ -254,9 +317,16 @@
   function on(name, handler, options) {
     if (!loading) return warn(`${words(name)}: is registered too late, after the plugin was loaded`);
     if (typeof handler !== "function") return warn(`${words(name)}: the handler is not a function`);
-    const { matcher, priority, timeoutMs } = options ?? {};
-    if (host.on(String(name).toWellFormed(), handlers.length, stringify({ matcher, priority, timeoutMs }))) {
-      handlers.push(handler);
+    const { matcher, priority, requiresToolAuthority, timeoutMs } = options ?? {};
+    const facts = stringify({ matcher, priority, requiresToolAuthority, timeoutMs });
+    if (host.on(String(name).toWellFormed(), handlers.length, facts)) handlers.push(handler);
+  }
+  function registerTrustedToolPolicy(policy) {
+    const { evaluate, id: name } = Object(policy);
+    if (!loading) return warn(`policy ${words(name)}: is registered too late, after the plugin was loaded`);
+    if (typeof evaluate !== "function") return warn(`policy ${words(name)} is refused: it has no evaluate`);
+    if (host.policy(String(name).toWellFormed(), handlers.length)) {
+      handlers.push((event, ctx) => apply(evaluate, policy, [event, ctx]));
     }
   }
   function registerTool(tool) {
@@ -289,6 +359,7 @@
       for (const name of Array.isArray(names) ? names : [names]) on(name, handler, options);
     },
     registerTool,
+    registerTrustedToolPolicy,
   };
   const api = new Proxy(known, {
     get(target, name) {
@@ -365,6 +436,23 @@
     });
   }
 
+  // what is good for one call, and dead when nobody waits for it any longer
+  function held(number, ctx, hook) {
+    if (hook !== "before_prompt_build") return;
+    const assertActive = () => {
+      if (!live.has(number) || !host.waitedFor(number)) throw new Error("the handler's call is over");
+    };
+    ctx.hookInvocation = Object.freeze({ assertActive });
+    if (ctx.toolAuthority === undefined) return;
+    const { fingerprint, tools } = ctx.toolAuthority;
+    const names = new Set(tools);
+    const allows = (name) => {
+      assertActive();
+      return names.has(name);
+    };
+    ctx.toolAuthority = Object.freeze({ fingerprint, allows, assertActive });
+  }
+
   async function run(number, work) {
     let kind = "answer";
     let text;
@@ -381,13 +469,14 @@
     host.settle(number, kind, text ?? "");
   }
 
-  function call(number, handler, facts, fields, context) {
+  function call(number, handler, hook, facts, fields, context) {
     const event = parse(facts);
     for (const field of fields) lazy(event, number, field);
     const ctx = parse(context);
     const { abort, signal } = abortable();
     ctx.abortSignal = signal;
     live.set(number, abort);
+    held(number, ctx, hook);
     run(number, () => handlers[handler](event, ctx));
   }
 
@@ -409,5 +498,5 @@
     if (abort !== undefined) abort();
   }
 
-  return { begin, call, callTool, cancel, ring };
+  return { begin, call, callTool, cancel, fetched, ring };
 });

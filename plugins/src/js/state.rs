@@ -12,6 +12,7 @@ use understudy_messages::hooks::HookEvent;
 use understudy_messages::ids::Name;
 use understudy_messages::plugin::CallError;
 
+use super::fetch::Fetching;
 use super::files::Files;
 use super::shared::{Interest, Shared};
 use crate::Registration;
@@ -46,6 +47,7 @@ pub(super) struct State {
     pub(super) log: PluginLog,
     pub(super) clock: Clock,
     pub(super) files: Files,
+    pub(super) fetching: Fetching,
     pub(super) shared: Arc<Shared>,
     pub(super) calls: RefCell<HashMap<u64, Pending>>,
     pub(super) timers: Timers,
@@ -59,6 +61,7 @@ impl State {
         id: Name,
         clock: Clock,
         files: Files,
+        fetching: Fetching,
         shared: Arc<Shared>,
         loaded: oneshot::Sender<Result<Registration, String>>,
     ) -> Self {
@@ -67,6 +70,7 @@ impl State {
             id,
             clock,
             files,
+            fetching,
             shared,
             calls: RefCell::default(),
             timers: Timers::default(),
@@ -82,6 +86,14 @@ impl State {
         if let Some(pending) = pending {
             // nobody waits any longer: that is no loss
             drop(pending.reply.send(answer));
+        }
+    }
+
+    /// The calls on whose behalf code runs: its owner, else all that are at work.
+    pub(super) fn at_work(&self) -> Vec<Interest> {
+        match self.watch.owner() {
+            Some(owner) => vec![owner],
+            None => self.calls.borrow().values().map(|call| call.interest.clone()).collect(),
         }
     }
 
@@ -149,6 +161,11 @@ impl Watch {
     /// From here on code runs that `owner` waits for.
     pub(super) fn own(&self, owner: Option<Interest>) {
         self.owner.replace(owner);
+    }
+
+    /// Who waits for the code that runs, if it is known.
+    fn owner(&self) -> Option<Interest> {
+        self.owner.borrow().clone()
     }
 
     /// Code runs; whether none did before.

@@ -1,6 +1,7 @@
 //! Real engines run small plugins. Where an engine must be interrupted, deadlines are some milliseconds of the real clock.
 
 mod calls;
+mod fetches;
 mod guardian;
 mod limits;
 mod place;

@@ -143,6 +143,8 @@ mod tests {
             folder: PathBuf::from("/plugin"),
             settings,
             workspaces: Vec::new(),
+            grants: Default::default(),
+            limits: Default::default(),
             clock: Clock::real(),
         })
     }

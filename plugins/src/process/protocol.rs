@@ -26,6 +26,13 @@ pub(super) enum ToChild<'a> {
         event: EventView<'a>,
         context: &'a HookContext,
     },
+    /// Ask a policy.
+    Policy {
+        call: u64,
+        policy: &'a str,
+        event: EventView<'a>,
+        context: &'a HookContext,
+    },
     /// Run a tool.
     Tool {
         call: u64,

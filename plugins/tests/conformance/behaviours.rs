@@ -33,8 +33,13 @@ pub(crate) async fn hooks_and_tools_are_registered_as_the_plugin_says(host: Host
         "before_model_resolve",
         "before_agent_reply",
         "agent_end",
+        "before_prompt_build",
     ];
     assert_eq!(hooks, expected);
+    let authority: Vec<_> = registration.hooks.iter().map(|row| row.authority).collect();
+    assert_eq!(authority, [false, false, false, false, false, false, true]);
+    let policies: Vec<_> = registration.policies.iter().map(|policy| &*policy.id).collect();
+    assert_eq!(policies, ["budget"], "the second of one name is refused");
     let gate = row(instance, Hook::BeforeToolCall);
     assert_eq!((gate.priority, gate.deadline), (5, Some(Duration::from_millis(250))));
     assert_eq!(gate.tools.as_deref(), Some(&["exec".to_owned()][..]));
@@ -47,10 +52,11 @@ pub(crate) async fn hooks_and_tools_are_registered_as_the_plugin_says(host: Host
         ("echo", Some("Says it again."))
     );
     assert!(tool.replay_safe && tool.parameters.as_deref().is_some_and(|text| text.contains("object")));
-    let [warning] = &registration.warnings[..] else {
+    let [warning, twice] = &registration.warnings[..] else {
         panic!("{:?}", registration.warnings);
     };
     assert!(warning.starts_with("before_agent_start"), "{warning}");
+    assert!(twice.starts_with("policy budget is refused"), "{twice}");
     assert_eq!(instance.failure(), None);
 }
 
@@ -208,6 +214,52 @@ pub(crate) async fn two_calls_are_at_work_at_the_same_time(host: Host) {
         (&order(waits)["order"], &order(releases)["order"]),
         (&json!("second"), &json!("first"))
     );
+}
+
+pub(crate) async fn a_policy_denies_changes_or_has_no_opinion(host: Host) {
+    let stage = stage!(host);
+    for denial in ["deny", "block"] {
+        let denied = stage.decide(denial).await.expect("a verdict");
+        assert_eq!(
+            (denied.block, denied.block_reason.as_deref()),
+            (true, Some("no")),
+            "{denial}"
+        );
+    }
+    let changed = stage.decide("params").await.expect("a verdict");
+    assert_eq!(changed.params.map(Value::Object), Some(json!({ "a": 2 })));
+    for silent in ["nothing", "null", "allow"] {
+        assert_eq!(stage.decide(silent).await, Ok(ToolVerdict::default()), "{silent}");
+    }
+    let asks = stage.decide("ask").await.expect("a verdict");
+    assert_eq!(asks.require_approval, Some(json!({ "title": "may it?" })));
+}
+
+pub(crate) async fn a_policy_whose_answer_is_not_understood_or_that_fails_has_not_allowed_anything(host: Host) {
+    let stage = stage!(host);
+    for what in ["garbage", "unheard", "throw"] {
+        assert!(stage.decide(what).await.is_err(), "{what}");
+    }
+    let call = stage.policy("idle");
+    let cancel = call.cancel.clone();
+    let called = stage.within(stage.instance.call_hook(call));
+    let cancelled = async {
+        stage.decide("nothing").await.expect("a verdict");
+        cancel.cancel();
+    };
+    assert_eq!(tokio::join!(called, cancelled).0, Err(CallError::Cancelled));
+}
+
+pub(crate) async fn a_handler_with_authority_is_told_which_tools_are_left(host: Host) {
+    let stage = stage!(host);
+    let told = async |prompt| match stage.authorised(prompt).await {
+        Ok(HookResult::Prompt(prompt)) => prompt.prepend_context.expect("a text"),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(told("which").await, "read true, exec false");
+    if host.has_objects() {
+        assert_eq!(told("kept").await, "the one before is over", "case 5");
+    }
 }
 
 pub(crate) async fn a_tool_runs(host: Host) {

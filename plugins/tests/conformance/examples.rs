@@ -38,6 +38,8 @@ fn load(name: &str, settings: Value) -> (HostKind, Load) {
         folder,
         settings,
         workspaces: Vec::new(),
+        grants: Default::default(),
+        limits: Default::default(),
         clock: Clock::real(),
         manifest: Some(Arc::new(manifest)),
     };
@@ -109,6 +111,8 @@ async fn the_guard_that_is_compiled_in_guards() {
         folder: PathBuf::new(),
         settings: json!({}),
         workspaces: Vec::new(),
+        grants: Default::default(),
+        limits: Default::default(),
         clock: Clock::real(),
     };
     let instance = hosts.load(HostKind::Native, load).await.expect("it registers");

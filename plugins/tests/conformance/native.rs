@@ -1,6 +1,6 @@
 //! The plugin, compiled in. The webhook's service answers by the same code.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures::FutureExt;
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use understudy_messages::clock::Clock;
 use understudy_messages::hooks::wire::EventView;
-use understudy_messages::hooks::{Hook, HookContext, HookResult};
+use understudy_messages::hooks::{Hook, HookContext, HookEvent, HookResult, PromptContribution, ToolAuthority};
 use understudy_plugins::Instance;
 use understudy_plugins::native::{NativeApi, NativeInstance, NativePlugin};
 use understudy_plugins::registration::{HookOptions, ToolRegistration};
@@ -17,6 +17,7 @@ use understudy_plugins::registration::{HookOptions, ToolRegistration};
 #[derive(Clone)]
 pub(crate) struct Probe {
     released: Arc<Semaphore>,
+    kept: Arc<Mutex<Option<ToolAuthority>>>,
 }
 
 /// What it answers.
@@ -31,7 +32,36 @@ impl Probe {
     pub(crate) fn new() -> Self {
         Self {
             released: Arc::new(Semaphore::new(0)),
+            kept: Arc::default(),
         }
+    }
+
+    /// What it says of the authority that it got, and of the one before.
+    fn authorised(&self, prompt: &str, authority: ToolAuthority) -> Result<HookResult, String> {
+        let before = self.kept.lock().expect("kept").replace(authority.clone());
+        let over = |kept: &ToolAuthority| kept.allows("read").is_err() && kept.assert_active().is_err();
+        let text = match prompt {
+            "kept" if before.as_ref().is_some_and(over) => "the one before is over".to_owned(),
+            _ => {
+                let may = |tool| authority.allows(tool).map_err(|over| over.to_string());
+                format!("read {}, exec {}", may("read")?, may("exec")?)
+            }
+        };
+        Ok(HookResult::Prompt(PromptContribution {
+            prepend_context: Some(text),
+            ..PromptContribution::default()
+        }))
+    }
+
+    /// What the policy does.
+    pub(crate) async fn policy(&self, event: &Value) -> Does {
+        Does::Answers(match event["params"]["do"].as_str().unwrap_or_default() {
+            "deny" => json!({ "allow": false, "reason": "no" }),
+            "allow" => json!({ "allow": true }),
+            "ask" => json!({ "requireApproval": { "title": "may it?" } }),
+            "unheard" => json!({ "verdict": "deny" }),
+            _ => return self.gate(event).await,
+        })
     }
 
     /// Does what the event tells it to.
@@ -43,6 +73,11 @@ impl Probe {
             }
             "before_agent_run" if event["prompt"] == "silence" => return Does::Nothing,
             "before_agent_run" => json!({ "outcome": "pass" }),
+            "before_prompt_build" if context["toolAuthority"].is_object() => {
+                let tools = context["toolAuthority"]["tools"].as_array().expect("a list");
+                let may = |tool: &str| tools.iter().any(|name| name == tool);
+                json!({ "prependContext": format!("read {}, exec {}", may("read"), may("exec")) })
+            }
             "before_prompt_build" => {
                 json!({ "prependContext": format!("for {}", context["modelId"].as_str().unwrap_or_default()) })
             }
@@ -95,6 +130,7 @@ impl NativePlugin for Probe {
             priority: 5,
             deadline: Some(Duration::from_millis(250)),
             tools: Some(vec!["exec".to_owned()]),
+            ..HookOptions::default()
         };
         let late = HookOptions {
             priority: -1,
@@ -111,7 +147,7 @@ impl NativePlugin for Probe {
         ];
         for (name, options) in hooks {
             let probe = self.clone();
-            let handler = move |event: Arc<understudy_messages::hooks::HookEvent>, context: Arc<HookContext>, _| {
+            let handler = move |event: Arc<HookEvent>, context: Arc<HookContext>, _| {
                 let probe = probe.clone();
                 async move {
                     let view = EventView {
@@ -132,6 +168,38 @@ impl NativePlugin for Probe {
                 .boxed()
             };
             api.on(name, options, Arc::new(handler));
+        }
+        let (probe, options) = (
+            self.clone(),
+            HookOptions {
+                authority: true,
+                ..HookOptions::default()
+            },
+        );
+        let authorised = move |event: Arc<HookEvent>, context: Arc<HookContext>, _| {
+            let prompt = event
+                .conversation()
+                .map(|conversation| conversation.look().prompt.clone());
+            let authority = context.tool_authority.clone().expect("an authority");
+            let answer = probe.authorised(&prompt.unwrap_or_default(), authority);
+            futures::future::ready(answer).boxed()
+        };
+        api.on("before_prompt_build", options, Arc::new(authorised));
+        for _ in 0..2 {
+            let probe = self.clone();
+            let policy = move |event: Arc<HookEvent>, _, _| {
+                let probe = probe.clone();
+                async move {
+                    match probe.policy(&Value::Object(event.facts())).await {
+                        Does::Nothing => Ok(HookResult::None),
+                        Does::Answers(answer) => HookResult::of_policy(Some(answer)).map_err(|error| error.to_string()),
+                        Does::Throws => Err("thrown".to_owned()),
+                        Does::Crashes => panic!("the plugin crashed"),
+                    }
+                }
+                .boxed()
+            };
+            api.policy("budget", Arc::new(policy));
         }
         let echo = ToolRegistration {
             name: "echo".to_owned(),

@@ -48,6 +48,44 @@ async function gate(event) {
   }
 }
 
+async function policy(event) {
+  switch (event.params.do) {
+    case "deny":
+      return { allow: false, reason: "no" };
+    case "allow":
+      return { allow: true };
+    case "ask":
+      return { requireApproval: { title: "may it?" } };
+    case "unheard":
+      return { verdict: "deny" };
+    default:
+      return gate(event);
+  }
+}
+
+let kept;
+function authorised(event, { hookInvocation, toolAuthority }) {
+  const before = kept;
+  kept = { hookInvocation, toolAuthority };
+  if (event.prompt === "kept") {
+    const calls = [
+      () => before.toolAuthority.allows("read"),
+      () => before.toolAuthority.assertActive(),
+      () => before.hookInvocation.assertActive(),
+    ];
+    for (const call of calls) {
+      try {
+        call();
+        return { prependContext: "the one before still holds" };
+      } catch {}
+    }
+    return { prependContext: "the one before is over" };
+  }
+  hookInvocation.assertActive();
+  toolAuthority.assertActive();
+  return { prependContext: `read ${toolAuthority.allows("read")}, exec ${toolAuthority.allows("exec")}` };
+}
+
 function run(event) {
   switch (event.prompt) {
     case "stop":
@@ -69,6 +107,9 @@ export default definePluginEntry({
     api.on("before_model_resolve", () => ({ modelOverride: "other", fallbacks: [] }));
     api.on("before_agent_reply", (event) => ({ handled: true, reply: event.cleanedBody }));
     api.on("agent_end", () => "an observer's answer");
+    api.on("before_prompt_build", authorised, { requiresToolAuthority: true });
+    api.registerTrustedToolPolicy({ id: "budget", evaluate: policy });
+    api.registerTrustedToolPolicy({ id: "budget", evaluate: policy });
     api.registerTool({
       name: "echo",
       description: "Says it again.",

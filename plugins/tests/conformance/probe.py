@@ -18,6 +18,7 @@ HOOKS = [
     {"hook": "before_model_resolve"},
     {"hook": "before_agent_reply"},
     {"hook": "agent_end"},
+    {"hook": "before_prompt_build", "requiresToolAuthority": True},
 ]
 ECHO = {"name": "echo", "description": "Says it again.", "parameters": {"type": "object"}, "replaySafe": True}
 NOTHING = object()
@@ -59,8 +60,24 @@ def tool_call(call, event):
     return NOTHING
 
 
+def policy(call, event):
+    do = event["params"]["do"]
+    if do == "deny":
+        return {"allow": False, "reason": "no"}
+    if do == "allow":
+        return {"allow": True}
+    if do == "ask":
+        return {"requireApproval": {"title": "may it?"}}
+    if do == "unheard":
+        return {"verdict": "deny"}
+    return tool_call(call, event)
+
+
 def handle(line):
     event, context = line["event"], line["context"]
+    if line["type"] == "policy":
+        assert line["policy"] == "budget"
+        return policy(line["call"], event)
     hook = line["hook"]
     if hook == "before_tool_call":
         return tool_call(line["call"], event)
@@ -68,6 +85,9 @@ def handle(line):
         if event["prompt"] == "stop":
             return {"outcome": "block", "reason": "said so", "status": 451}
         return NOTHING if event["prompt"] == "silence" else {"outcome": "pass"}
+    if hook == "before_prompt_build" and "toolAuthority" in context:
+        may = {name: str(name in context["toolAuthority"]["tools"]).lower() for name in ("read", "exec")}
+        return {"prependContext": f"read {may['read']}, exec {may['exec']}"}
     if hook == "before_prompt_build":
         return {"prependContext": "for " + context["modelId"]}
     if hook == "before_model_resolve":
@@ -97,7 +117,7 @@ for text in sys.stdin:
     if kind == "register":
         print("a line that is not of the protocol", flush=True)
         say(type="log", level="info", message="registering")
-        say(type="registered", hooks=HOOKS, tools=[ECHO])
+        say(type="registered", hooks=HOOKS, policies=[{"id": "budget"}] * 2, tools=[ECHO])
     elif kind == "stop":
         break
     elif kind == "cancel":

@@ -6,7 +6,11 @@ use std::time::Duration;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
-use understudy_messages::hooks::{Hook, HookContext, HookEvent, HookResult, Parsed, Snapshot, ToolVerdict};
+use understudy_messages::hooks::{
+    Hook, HookContext, HookEvent, HookInvocation, HookResult, Parsed, SettledTools, Snapshot, ToolAuthority,
+    ToolVerdict,
+};
+use understudy_messages::ids::Name;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
 use understudy_plugins::Instance;
 use understudy_plugins::registration::Handler;
@@ -21,6 +25,18 @@ pub(crate) enum Host {
     Js,
     Process,
     Webhook,
+}
+
+impl Host {
+    /// Whether a handler holds objects of ours; elsewhere it gets data.
+    pub(crate) fn has_objects(self) -> bool {
+        match self {
+            Self::Native => true,
+            #[cfg(feature = "js")]
+            Self::Js => true,
+            Self::Process | Self::Webhook => false,
+        }
+    }
 }
 
 /// The plugin at work.
@@ -78,6 +94,51 @@ impl Stage {
             HookResult::None => Ok(ToolVerdict::default()),
             other => panic!("no verdict: {other:?}"),
         }
+    }
+
+    /// A call of the policy.
+    pub(crate) fn policy(&self, what: &str) -> CallHook {
+        let policy = &self.instance.registration().policies[0];
+        let Handler::Instance(handler) = policy.handler else {
+            panic!("a policy of the instance");
+        };
+        CallHook {
+            handler,
+            ..self.gate(what)
+        }
+    }
+
+    /// Asks the policy.
+    pub(crate) async fn decide(&self, what: &str) -> Result<ToolVerdict, CallError> {
+        match self.within(self.instance.call_hook(self.policy(what))).await? {
+            HookResult::Tool(verdict) => Ok(verdict),
+            HookResult::None => Ok(ToolVerdict::default()),
+            other => panic!("no verdict: {other:?}"),
+        }
+    }
+
+    /// Calls the handler that has authority over the tool `read`, as the gateway does.
+    pub(crate) async fn authorised(&self, prompt: &'static str) -> Result<HookResult, CallError> {
+        let conversation = conversation(prompt);
+        let call = self.hook(HookEvent::BeforePromptBuild { conversation }, true);
+        let mut rows = self.instance.registration().hooks.iter();
+        let Handler::Instance(handler) = rows.find(|row| row.authority).expect("registered").handler else {
+            panic!("a handler of the instance");
+        };
+        let _over = call.cancel.clone().drop_guard();
+        let invocation = HookInvocation::new(call.cancel.clone());
+        let tools = Arc::new(SettledTools::new([Name::from("read")]));
+        let context = HookContext {
+            tool_authority: Some(ToolAuthority::new(tools, invocation.clone())),
+            hook_invocation: Some(invocation),
+            ..context()
+        };
+        let call = CallHook {
+            handler,
+            context: Arc::new(context),
+            ..call
+        };
+        self.within(self.instance.call_hook(call)).await
     }
 
     /// Asks the tool gate as the gateway does, which waits only so long.

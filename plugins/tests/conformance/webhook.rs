@@ -33,8 +33,17 @@ pub(crate) async fn probe() -> Box<dyn Instance> {
             if told["tool"] == "echo" {
                 return answer(&json!({ "echo": told["params"] }));
             }
-            let hook = told["hook"].as_str().expect("a hook");
-            match probe.hook(hook, &told["event"], &told["context"]).await {
+            let does = match told["policy"].as_str() {
+                Some(policy) => {
+                    assert!(policy == "budget" && told.get("hook").is_none());
+                    probe.policy(&told["event"]).await
+                }
+                None => {
+                    let hook = told["hook"].as_str().expect("a hook");
+                    probe.hook(hook, &told["event"], &told["context"]).await
+                }
+            };
+            match does {
                 Does::Nothing => Some((204, Vec::new())),
                 Does::Answers(value) => answer(&value),
                 Does::Throws => Some((500, b"thrown\non two lines".to_vec())),
@@ -52,7 +61,9 @@ pub(crate) async fn probe() -> Box<dyn Instance> {
             { "hook": "before_model_resolve" },
             { "hook": "before_agent_reply" },
             { "hook": "agent_end" },
+            { "hook": "before_prompt_build", "requiresToolAuthority": true },
         ],
+        "policies": [{ "id": "budget" }, { "id": "budget" }],
         "tools": [
             { "name": "echo", "description": "Says it again.", "parameters": { "type": "object" }, "replaySafe": true },
         ],

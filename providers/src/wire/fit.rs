@@ -68,7 +68,9 @@ fn gives(endpoint: Endpoint, api: Api, demand: Demand) -> bool {
         },
         // both of OpenAI's APIs know the same files
         Demand::ProviderFile => match api {
-            Api::OpenaiChat | Api::OpenaiResponses => matches!(endpoint, Endpoint::Chat | Endpoint::Responses),
+            Api::OpenaiChat | Api::OpenaiResponses => {
+                matches!(endpoint, Endpoint::Chat | Endpoint::Responses | Endpoint::Native)
+            }
             Api::AnthropicMessages | Api::Gemini => false,
         },
         // what only its own format has words for

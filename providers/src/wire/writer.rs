@@ -12,7 +12,7 @@ use understudy_messages::tools::TurnNote;
 use understudy_messages::turn::TurnRequest;
 
 use crate::openai::responses::kept::Kept;
-use crate::{anthropic, openai};
+use crate::{anthropic, native, openai};
 
 #[cfg(test)]
 mod tests;
@@ -42,6 +42,8 @@ pub enum Writer {
     Responses(Box<openai::responses::write::Writer>),
     /// For Anthropic Messages.
     Messages(anthropic::messages::write::Writer),
+    /// For turns of the native API.
+    Native(Box<native::Writer>),
 }
 
 impl Writer {
@@ -49,9 +51,8 @@ impl Writer {
     pub fn new(style: Style) -> Self {
         match style.request.endpoint {
             Endpoint::Chat | Endpoint::Embeddings => Self::Chat(openai::chat::write::Writer::new(style)),
-            Endpoint::Responses | Endpoint::Native => {
-                Self::Responses(Box::new(openai::responses::write::Writer::new(style)))
-            }
+            Endpoint::Responses => Self::Responses(Box::new(openai::responses::write::Writer::new(style))),
+            Endpoint::Native => Self::Native(Box::new(native::Writer::new(style))),
             Endpoint::Messages | Endpoint::CountTokens => {
                 Self::Messages(anthropic::messages::write::Writer::new(style))
             }
@@ -61,7 +62,7 @@ impl Writer {
     /// A frame in the client's format, on its way as it is.
     pub fn pass(&mut self, frame: Bytes) -> Bytes {
         match self {
-            Self::Chat(_) | Self::Messages(_) => {}
+            Self::Chat(_) | Self::Messages(_) | Self::Native(_) => {}
             Self::Responses(writer) => writer.pass(&frame),
         }
         frame
@@ -73,6 +74,7 @@ impl Writer {
             Self::Chat(writer) => writer.pieces(pieces),
             Self::Responses(writer) => writer.pieces(pieces),
             Self::Messages(writer) => writer.pieces(pieces),
+            Self::Native(writer) => writer.pieces(pieces),
         }
     }
 
@@ -82,12 +84,14 @@ impl Writer {
             Self::Chat(writer) => writer.seam(seam),
             Self::Responses(writer) => writer.seam(seam),
             Self::Messages(writer) => writer.seam(seam),
+            Self::Native(writer) => writer.seam(seam),
         }
     }
 
     /// Something that is no part of the answer; empty where the format has no place for it.
-    pub fn note(&self, note: &TurnNote) -> Bytes {
+    pub fn note(&mut self, note: &TurnNote) -> Bytes {
         match (self, note) {
+            (Self::Native(writer), note) => writer.note(note),
             (Self::Chat(_) | Self::Responses(_) | Self::Messages(_), TurnNote::CallRemoved(removed)) => {
                 let (tool, plugin) = (spoken(&removed.tool), spoken(&removed.plugin));
                 format!(": understudy removed the call of {tool}, blocked by {plugin}\n\n").into()
@@ -102,7 +106,7 @@ impl Writer {
     /// A sign of life.
     pub fn keep_alive(&self) -> Bytes {
         match self {
-            Self::Chat(_) | Self::Responses(_) => Bytes::from_static(b": keep-alive\n\n"),
+            Self::Chat(_) | Self::Responses(_) | Self::Native(_) => Bytes::from_static(b": keep-alive\n\n"),
             Self::Messages(_) => Bytes::from_static(b"event: ping\ndata: {\"type\":\"ping\"}\n\n"),
         }
     }
@@ -113,6 +117,7 @@ impl Writer {
             Self::Chat(writer) => writer.end(last),
             Self::Responses(writer) => writer.end(last),
             Self::Messages(writer) => writer.end(last),
+            Self::Native(writer) => writer.end(),
         }
     }
 
@@ -122,6 +127,7 @@ impl Writer {
             Self::Chat(_) => openai::error::frame(failure),
             Self::Responses(writer) => writer.fail(failure),
             Self::Messages(_) => anthropic::error::frame(failure),
+            Self::Native(writer) => writer.fail(failure),
         }
     }
 
@@ -129,7 +135,7 @@ impl Writer {
     /// tell its end are sent.
     pub fn kept(&mut self) -> Option<Kept> {
         match self {
-            Self::Chat(_) | Self::Messages(_) => None,
+            Self::Chat(_) | Self::Messages(_) | Self::Native(_) => None,
             Self::Responses(writer) => writer.kept(),
         }
     }
@@ -140,6 +146,7 @@ impl Writer {
             Self::Chat(writer) => writer.whole(pieces),
             Self::Responses(writer) => writer.whole(pieces),
             Self::Messages(writer) => writer.whole(pieces),
+            Self::Native(writer) => writer.whole(pieces),
         }
     }
 }

@@ -146,6 +146,32 @@ async fn a_model_whose_calls_are_all_blocked_hears_why_and_answers() {
 }
 
 #[actix::test]
+async fn a_stream_reports_the_tokens_of_all_its_rounds() {
+    let with_usage = |mut answer: Value, output: u64| {
+        answer["answer"]["usage"] = json!({ "prompt_tokens": 5, "completion_tokens": output });
+        answer
+    };
+    let played = [with_usage(one_call("exec"), 7), with_usage(text("then not"), 4)];
+    for client in CLIENTS {
+        for api in Api::ALL {
+            let stage = speaking(api, &played, vec![blocks_exec()]).await;
+            let (path, mut body) = question(client, true);
+            if client == Endpoint::Chat {
+                body["stream_options"] = json!({ "include_usage": true });
+            }
+            let reply = stage.post(path, body.to_string(), |request| request).await;
+            let what = format!("{client:?} {}: {}", api.as_label(), reply.text());
+            assert_eq!(answers::output_tokens(&reply.body), Some(11), "{what}");
+            assert_eq!(
+                stage.told().await.end.usage.map(|usage| usage.output),
+                Some(11),
+                "{what}"
+            );
+        }
+    }
+}
+
+#[actix::test]
 async fn a_model_that_insists_is_answered_for() {
     for (client, api, stream) in everybody() {
         let what = format!("{client:?} {} {stream}", api.as_label());

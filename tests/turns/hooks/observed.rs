@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use understudy_messages::failure::{Cut, Failure, Reason};
 use understudy_messages::hooks::{Hook, HookResult};
 
-use super::{Call, Heard, Plugin, asked, message, waiting};
+use super::{Call, Heard, Plugin, asked, fenced, message, waiting};
 use crate::house::{House, Play};
 use crate::stage::{DONE, SECOND_SAYS, Stage, lead, question, refusal, second, stream, text};
 
@@ -286,7 +286,7 @@ async fn each_call_of_a_model_is_told_with_what_it_was_told_and_what_it_said() {
         let conversation = call.event.conversation().expect("shown").look().clone();
         assert_eq!(
             (conversation.system_prompt.as_deref(), &*conversation.prompt),
-            (Some("CANON"), "hi")
+            (Some(&*fenced("CANON")), "hi")
         );
     }
     let (started, ended) = (

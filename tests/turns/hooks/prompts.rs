@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use understudy_messages::hooks::{Hook, HookResult, PromptContribution};
 use understudy_plugins::registration::HookOptions;
 
-use super::{Heard, Plugin, asked, read, waiting};
+use super::{Heard, Plugin, asked, fenced, read, waiting};
 use crate::house::{House, Play};
 use crate::stage::{Stage, lead, question, refusal, second};
 
@@ -48,9 +48,9 @@ async fn what_two_plugins_add_stands_in_the_order_of_their_priority_case_1() {
     assert_eq!(
         told["messages"],
         json!([
-            { "role": "system", "content": "A\n\nB" },
+            { "role": "system", "content": fenced("A\n\nB") },
             { "role": "system", "content": "A" },
-            { "role": "system", "content": "A\n\nB" },
+            { "role": "system", "content": fenced("A\n\nB") },
             { "role": "user", "content": [{ "type": "text", "text": "A\n\nB" }, { "type": "text", "text": "hi" },
                 { "type": "text", "text": "A\n\nB" }] },
         ])
@@ -224,7 +224,7 @@ async fn whoever_is_about_to_answer_is_told_in_its_own_prompt() {
     assert_eq!(stage.ask(&question(false)).await.status, 200);
     for target in [lead(), second()] {
         let told = body(&stage.bodies(&target)[0]);
-        assert_eq!(told["messages"][0]["content"], target.to_string());
+        assert_eq!(told["messages"][0]["content"], fenced(&target.to_string()));
     }
 }
 

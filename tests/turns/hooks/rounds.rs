@@ -422,7 +422,7 @@ async fn a_model_whose_calls_are_all_blocked_is_told_why_and_asked_again() {
                 assert_eq!(result.parts, [Part::Text("not here".to_owned())]);
                 assert_eq!(round.said.len(), 2, "its text and its call");
                 let so_far = prompt.continuation.as_ref().expect("the client has read text");
-                assert_eq!((&*so_far.text, so_far.sent.len(), so_far.after_text), ("", 1, true));
+                assert_eq!((&*so_far.text, so_far.sent.len(), so_far.after_text), ("", 0, true));
                 assert_eq!(so_far.usage, usage(1));
                 says("two").play(asked.attempt)
             }
@@ -434,7 +434,9 @@ async fn a_model_whose_calls_are_all_blocked_is_told_why_and_asked_again() {
     let expected = [
         "head a/x",
         "one",
-        "seam 1 true",
+        "seam 1 false",
+        "usage 1",
+        "seam 0 true",
         "\"\\n\\ntwo\"",
         "removed exec",
         "end true",
@@ -616,7 +618,9 @@ async fn a_round_that_fails_moves_on_with_all_that_was_said() {
     let expected = [
         "head a/x",
         "so",
-        "seam 1 true",
+        "seam 1 false",
+        "usage 1",
+        "seam 0 true",
         "\"\\n\\ndone\"",
         "removed exec",
         "end true",
@@ -664,10 +668,12 @@ async fn the_tools_of_plugins_run_one_after_the_other_until_the_model_answers() 
     let expected = [
         "head a/x",
         "\"let me see\"",
+        "usage 1",
         "started echo {\"a\":1}",
         "ended ok {\"a\":1}",
         "ended error Tool nosuch not found",
         "seam 0 true",
+        "usage 1",
         "started echo {\"b\":2}",
         "ended ok {\"b\":2}",
         "seam 0 true",
@@ -731,6 +737,7 @@ async fn a_tool_gets_the_arguments_that_a_guard_left_and_a_blocked_one_does_not_
     let (frames, end) = turn(&house, native()).await;
     let expected = [
         "head a/x",
+        "usage 1",
         "started echo {\"a\":2}",
         "ended ok {\"a\":2}",
         "ended blocked not here",

@@ -1,7 +1,8 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::json;
-use understudy_messages::hooks::{Parsed, Snapshot, ToolVerdict};
+use understudy_messages::hooks::{Parsed, Snapshot, ToolFate, ToolVerdict};
+use understudy_messages::plugin::TurnHooks;
 use understudy_plugins::registration::{Handler, HookOptions, QuickHandler, Registration};
 
 use super::*;

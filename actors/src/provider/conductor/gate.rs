@@ -12,7 +12,6 @@ use understudy_messages::conversation::{Part, ToolResult};
 use understudy_messages::hooks::{Hook, HookContext, HookEvent, Snapshot};
 use understudy_messages::provider::Answered;
 use understudy_messages::request::Endpoint;
-use understudy_messages::session::Continuation;
 use understudy_messages::tools::{HeldCalls, RemovedCall, ToolOutcome, ToolRound};
 use understudy_messages::turn::Candidate;
 
@@ -85,11 +84,10 @@ impl Conductor {
         let blocks: Option<Vec<ToolResult>> = blocks.collect();
         match blocks.filter(|blocks| one_choice && !blocks.is_empty()) {
             Some(blocks) if self.rounds.count() < MOST_TOLD => {
-                let from = Continuation {
-                    sent: proposal.held.sent,
-                    ..Continuation::default()
-                };
-                self.next_round(proposal.answered, blocks, from);
+                if !self.tell_tokens(candidate, &mut proposal).await {
+                    return Follows::Cancelled;
+                }
+                self.next_round(proposal.answered, blocks);
                 self.again(candidate)
             }
             Some(_) | None => {
@@ -178,24 +176,19 @@ impl Conductor {
 
     /// Gives the client the end of the answer: as it came, or `changed`.
     async fn release(&mut self, candidate: &Candidate, proposal: Proposal, changed: Option<Vec<Piece>>) -> Follows {
-        let Proposal { mut answered, held, .. } = proposal;
-        let HeldCalls {
-            head,
-            raw,
-            mut pieces,
-            sent,
-        } = held;
+        let Proposal {
+            mut answered, mut held, ..
+        } = proposal;
         let (is_changed, mut seam) = (changed.is_some(), None);
+        if is_changed {
+            seam = same_goes_on(candidate, &mut held);
+        }
+        let HeldCalls {
+            head, raw, mut pieces, ..
+        } = held;
         if let Some(changed) = changed {
             pieces = changed;
             answered.last = None;
-            if !sent.is_empty() {
-                seam = Some(Seam {
-                    sent,
-                    served_by: candidate.model.clone(),
-                    continued: false,
-                });
-            }
             if self.turn.client.progress() == Progress::Nothing {
                 // no seam has told the client's side of the rounds before
                 add_usage(&mut pieces, self.broken.usage());
@@ -207,11 +200,24 @@ impl Conductor {
             false => raw.into_iter().map(ClientFrame::Data).collect(),
         };
         let frames = head.map(ClientFrame::Head).into_iter();
-        let frames = frames.chain(seam.map(ClientFrame::Seam)).chain(body);
+        let frames = frames.chain(seam).chain(body);
         match self.deliver(frames, Progress::ToolCall).await {
             true => Follows::End(Box::new(answered)),
             false => Follows::Cancelled,
         }
+    }
+
+    /// Tells the client's side of the tokens of a round whose end it does not get: the next round's come on top of them.
+    async fn tell_tokens(&self, candidate: &Candidate, proposal: &mut Proposal) -> bool {
+        if self.turn.client.progress() == Progress::Nothing {
+            return true;
+        }
+        let seam = same_goes_on(candidate, &mut proposal.held);
+        let tokens = proposal
+            .answered
+            .usage
+            .map(|usage| ClientFrame::Pieces(vec![Piece::Usage(usage)]));
+        self.deliver(seam.into_iter().chain(tokens), Progress::Head).await
     }
 
     /// Sends frames of an answer, of which the client has then seen this much. `false` when the turn was cancelled or the
@@ -234,6 +240,18 @@ impl Conductor {
         }
         true
     }
+}
+
+/// The seam behind which a candidate's own answer comes in pieces.
+fn same_goes_on(candidate: &Candidate, held: &mut HeldCalls) -> Option<ClientFrame> {
+    if held.sent.is_empty() {
+        return None;
+    }
+    Some(ClientFrame::Seam(Seam {
+        sent: std::mem::take(&mut held.sent),
+        served_by: candidate.model.clone(),
+        continued: false,
+    }))
 }
 
 /// What was held and goes out after all is part of the text that the client reads.

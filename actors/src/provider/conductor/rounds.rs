@@ -54,9 +54,8 @@ impl Rounds {
 }
 
 impl Conductor {
-    /// Adds a round; the next one is another start for the same candidate. `from` is what the client's
-    /// side has not been told of yet.
-    pub(super) fn next_round(&mut self, answered: Answered, results: Vec<ToolResult>, from: Continuation) {
+    /// Adds a round; the next one is another start for the same candidate.
+    pub(super) fn next_round(&mut self, answered: Answered, results: Vec<ToolResult>) {
         let before = std::mem::take(&mut self.broken);
         let text = format!("{}{}", before.text(), answered.text.as_deref().unwrap_or_default());
         self.rounds.text = below(&self.rounds.text, &text);
@@ -66,7 +65,7 @@ impl Conductor {
         self.broken = Broken::new(Continuation {
             after_text: self.turn.client.progress().is_answer(),
             usage: before.usage() + answered.usage.unwrap_or_default(),
-            ..from
+            ..Continuation::default()
         });
         self.here = Here {
             prompt: self.here.prompt.take(),

@@ -9,7 +9,6 @@ use understudy_messages::clock::Instant;
 use understudy_messages::conversation::{Part, ToolResult};
 use understudy_messages::hooks::{Hook, HookContext, HookEvent};
 use understudy_messages::plugin::CallError;
-use understudy_messages::session::Continuation;
 use understudy_messages::tools::{HeldCalls, ToolOutcome, ToolRound, ToolSpec, TurnNote};
 use understudy_messages::turn::Candidate;
 
@@ -67,7 +66,7 @@ impl Conductor {
                 None => return Follows::Cancelled,
             }
         }
-        self.next_round(answered, results, Continuation::default());
+        self.next_round(answered, results);
         self.again(candidate)
     }
 
@@ -233,8 +232,9 @@ const fn is_said(piece: &Piece) -> bool {
         | Piece::Refusal { .. }
         | Piece::Reasoning { .. }
         | Piece::Sealed { .. }
+        | Piece::Usage(_)
         | Piece::Ping => true,
-        Piece::ToolCall { .. } | Piece::Finish { .. } | Piece::Usage(_) => false,
+        Piece::ToolCall { .. } | Piece::Finish { .. } => false,
     }
 }
 

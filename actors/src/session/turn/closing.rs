@@ -8,7 +8,7 @@ use understudy_messages::clock::Instant;
 use understudy_messages::events::{Event, TerminalFailure, TerminalKind, TurnEnded};
 use understudy_messages::failure::Reason;
 use understudy_messages::hooks::{Hook, HookEvent, ModelFailureTerminalEvent, RunIds, TriedModel};
-use understudy_messages::ids::{GenerationId, ModelRef, Name};
+use understudy_messages::ids::{GenerationId, Name};
 use understudy_messages::terminal::{Source, TurnFailure};
 use understudy_messages::turn::{Performance, TurnContext, TurnOutcome, TurnRequest};
 
@@ -77,12 +77,11 @@ impl Closing {
     }
 
     /// The turn's task panicked: the client sees its channel close, and the end is told here.
-    pub(in crate::session) fn lost(&self) -> Option<ModelRef> {
+    pub(in crate::session) fn lost(&self) {
         let agent = self.request.agent.clone().unwrap_or_else(|| "".into());
         tracing::error!(request = %self.request.request_id, turn = %self.request.id, "turn lost");
         self.count(Some(&agent), TurnResult::Error, None, 0);
         self.publish(&agent, GenerationId::default(), &failed(Reason::Unknown, false));
-        None
     }
 
     /// Books the end; tells how long the turn took.

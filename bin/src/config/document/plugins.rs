@@ -6,7 +6,7 @@ use serde_json::Value;
 use understudy_messages::hooks::HOOKS;
 use understudy_messages::ids::Name;
 
-use super::{Entries, Flag, Time};
+use super::{Bytes, Entries, Flag, Time};
 
 /// The plugins: where they are found, which are loaded, and what they may do.
 #[derive(Serialize, JsonSchema)]
@@ -54,6 +54,35 @@ pub(crate) struct Plugin {
     /// What its hooks may do.
     #[schemars(default)]
     pub(crate) hooks: HookAccess,
+    /// What its code may reach, where its host (`js`) lends it nothing by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default)]
+    pub(crate) grants: Option<Grants>,
+    /// What its instance may use up, where its host (`js`) bounds that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(default)]
+    pub(crate) limits: Option<EngineLimits>,
+}
+
+/// What the code of a plugin may reach.
+#[derive(Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Grants {
+    /// Origins that it may fetch from, each as `https://api.example.com`; `*`: any.
+    #[schemars(default)]
+    pub(crate) fetch: Vec<String>,
+}
+
+/// What an instance may use up.
+#[derive(Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct EngineLimits {
+    /// The memory of its engine; without it 64 MiB.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) memory: Option<Bytes>,
+    /// How long loading may take, at most 30s; without it 10s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) load: Option<Time>,
 }
 
 /// What the hooks of a plugin may do.

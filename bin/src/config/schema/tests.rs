@@ -218,6 +218,10 @@ fn what_the_reader_refuses_by_kind_word_or_range_does_not_fit_either() {
             "plugins: { load_paths: [./plugins], entries: { g: { required: true, hooks: { timeout: 5s } } } }",
             "plugins: { load_paths: ./plugins }",
         ),
+        (
+            "plugins: { entries: { g: { grants: { fetch: ['https://h'] }, limits: { memory: 65536, load: 5s } } } }",
+            "plugins: { entries: { g: { grants: { fetch: 'https://h' } } } }",
+        ),
     ] {
         for (text, fits) in [(good, true), (bad, false)] {
             let text = format!("{LONG}{text}");

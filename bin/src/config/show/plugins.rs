@@ -1,10 +1,10 @@
 //! `plugins` as it is shown.
 
 use serde_json::Value;
-use understudy_messages::settings::{HookSettings, PluginEntry, PluginsSettings};
+use understudy_messages::settings::{HookSettings, PluginEntry, PluginGrants, PluginLimits, PluginsSettings};
 
 use super::{entries, ids, path};
-use crate::config::document::{Flag, HookAccess, Plugin, Plugins, Time};
+use crate::config::document::{Bytes, EngineLimits, Flag, Grants, HookAccess, Plugin, Plugins, Time};
 
 pub(super) fn plugins(plugins: &PluginsSettings) -> Plugins {
     Plugins {
@@ -22,6 +22,13 @@ fn plugin(entry: &PluginEntry) -> Plugin {
         required: entry.required.map(Flag),
         config: entry.config.as_ref().map(|config| without_secrets(&config.written)),
         hooks: hooks(&entry.hooks),
+        grants: (entry.grants != PluginGrants::default()).then(|| Grants {
+            fetch: entry.grants.fetch.clone(),
+        }),
+        limits: (entry.limits != PluginLimits::default()).then(|| EngineLimits {
+            memory: entry.limits.memory.map(Bytes),
+            load: entry.limits.load.map(Time),
+        }),
     }
 }
 

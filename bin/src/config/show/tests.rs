@@ -19,6 +19,7 @@ plugins:
   entries:
     guard: { enabled: true, config: { apiKey: sk-canary-7, other: "${SECOND}", words: [a, { rate: 0.5 }] } }
     canon: { hooks: { allowConversationAccess: true, timeouts: { agent_end: 5s } } }
+    small: { grants: { fetch: [ "HTTPS://Api.example.com:443/", "*" ] }, limits: { memory: 16MB, load: 5s } }
 defaults:
   retry: { short_wait: 1500ms, max_per_target: 2 }
   breaker: { failures: 5, window: 1m }
@@ -115,6 +116,14 @@ fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
             words: [a, { rate: 0.5 }]
           hooks:
             timeouts: {}
+        small:
+          hooks:
+            timeouts: {}
+          grants:
+            fetch: ["https://api.example.com", "*"]
+          limits:
+            memory: 16MB
+            load: 5s
     defaults:
       session:
         queue_wait: 30s

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use reqwest::Url;
 use understudy_messages::hooks::{HOOKS, Hook};
 use understudy_messages::ids::Name;
-use understudy_messages::settings::{HookSettings, PluginEntry, PluginsSettings};
+use understudy_messages::settings::{HookSettings, PluginEntry, PluginGrants, PluginLimits, PluginsSettings};
 
 use super::providers::refuse_repeated;
 use crate::config::field::Field;
@@ -14,6 +15,8 @@ use crate::config::suggestion;
 
 /// The longest that a handler may be given.
 const LONGEST: Duration = Duration::from_secs(600);
+/// The longest that an instance may take to load.
+const LONGEST_LOAD: Duration = Duration::from_secs(30);
 
 pub(super) fn plugins(field: &Field<'_>) -> PluginsSettings {
     let mut settings = PluginsSettings::default();
@@ -60,8 +63,57 @@ fn entry(field: &Field<'_>) -> PluginEntry {
         entry.required = keys.key("required").flag();
         entry.config = keys.key("config").own_settings();
         entry.hooks = hooks(&keys.key("hooks"));
+        entry.grants = grants(&keys.key("grants"));
+        entry.limits = limits_of(&keys.key("limits"));
     });
     entry
+}
+
+fn grants(field: &Field<'_>) -> PluginGrants {
+    let mut grants = PluginGrants::default();
+    field.section(|keys| {
+        let origins = keys.key("fetch").items();
+        grants.fetch = origins.iter().filter_map(origin).collect();
+    });
+    grants
+}
+
+/// An origin, written in one way; `*` is any.
+fn origin(field: &Field<'_>) -> Option<String> {
+    let fix = "write an origin, https://api.example.com, or `*` for any";
+    let text = field.required_text(fix)?;
+    if text.value == "*" {
+        return Some(text.value);
+    }
+    let plain = |url: &Url| {
+        let bare = url.path() == "/" && url.query().is_none() && url.fragment().is_none();
+        let named = url.host_str().is_some_and(|host| !host.contains('*'));
+        bare && named
+            && url.username().is_empty()
+            && url.password().is_none()
+            && matches!(url.scheme(), "http" | "https")
+    };
+    match Url::parse(&text.value).ok().filter(plain) {
+        Some(url) => Some(url.origin().ascii_serialization()),
+        None => {
+            // not shown: what stands before an @ may be a credential
+            field.refuse("is no origin", fix);
+            None
+        }
+    }
+}
+
+fn limits_of(field: &Field<'_>) -> PluginLimits {
+    let mut limits = PluginLimits::default();
+    field.section(|keys| {
+        limits.memory = keys.key("memory").size();
+        let load = keys.key("load");
+        limits.load = load.duration();
+        if limits.load.is_some_and(|limit| limit > LONGEST_LOAD) {
+            load.refuse("is longer than a plugin may take to register", "give it at most 30s");
+        }
+    });
+    limits
 }
 
 fn hooks(field: &Field<'_>) -> HookSettings {

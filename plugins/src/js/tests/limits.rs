@@ -78,7 +78,14 @@ async fn many_calls_at_once_are_bounded() {
         .filter(|answer| matches!(answer, Err(CallError::Failed(_))))
         .count();
     assert!(refused >= 2000 - MOST_WAITING - 1024, "{refused}");
-    assert_eq!(loaded.ask_number(1).await, Ok(json!("well")));
+    // those that were given up may wait for the thread a while longer
+    let answer = loop {
+        match loaded.ask_number(1).await {
+            Err(CallError::Failed(words)) if words.starts_with("too many") => tokio::task::yield_now().await,
+            answer => break answer,
+        }
+    };
+    assert_eq!(answer, Ok(json!("well")));
 }
 
 #[tokio::test]

@@ -92,6 +92,16 @@ pub fn calls(client: Endpoint, body: &[u8], stream: bool) -> Vec<(String, Value)
         .collect()
 }
 
+/// The tokens of the answer that a stream reports last.
+pub fn output_tokens(body: &[u8]) -> Option<u64> {
+    let places = ["/usage", "/response/usage"];
+    let reports = events(body, true).into_iter().filter_map(|event| {
+        let usage = places.iter().find_map(|place| event.pointer(place))?;
+        usage["completion_tokens"].as_u64().or(usage["output_tokens"].as_u64())
+    });
+    reports.last()
+}
+
 fn events(body: &[u8], stream: bool) -> Vec<Value> {
     if !stream {
         return serde_json::from_slice(body).into_iter().collect();

@@ -51,6 +51,9 @@ struct WireItem<'a> {
     #[serde(default)]
     summary: Vec<WireText>,
     encrypted_content: Option<String>,
+    /// A word of our own transcripts.
+    #[serde(default)]
+    is_error: bool,
 }
 
 #[derive(Deserialize)]
@@ -85,7 +88,7 @@ fn item(item: &WireItem<'_>, messages: &mut Vec<Message>) -> Result<(), RequestE
                 id: item.call_id.clone().unwrap_or_default(),
                 name: None,
                 parts: item.output.map_or(Ok(Vec::new()), |output| parts(output, "output"))?,
-                is_error: false,
+                is_error: item.is_error,
             };
             say(messages, Speaker::Tool, vec![Part::ToolResult(result)]);
         }

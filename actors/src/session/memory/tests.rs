@@ -1,0 +1,107 @@
+//! What is remembered, and how much of it.
+
+use std::time::{Duration, UNIX_EPOCH};
+
+use super::*;
+
+const NOW: SystemTime = UNIX_EPOCH;
+
+fn memory(room: &TranscriptRoom) -> Memory {
+    Memory::new(room.clone(), NOW)
+}
+
+fn turn(said: &[&str]) -> Taken {
+    Taken {
+        agent: "one".into(),
+        served_by: Some(ModelRef::new("a", "m")),
+        said: said.iter().map(|item| (*item).to_owned()).collect(),
+        notice: None,
+    }
+}
+
+fn admits(memory: &Memory, text: &str) -> Result<(), NoRoom> {
+    memory.admits(&[text.to_owned()])
+}
+
+fn texts(memory: &Memory) -> Vec<String> {
+    memory.recall().transcript.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn what_was_said_is_recalled_in_order_with_who_spoke_and_who_answered() {
+    let memory = memory(&TranscriptRoom::default());
+    assert!(memory.is_blank());
+    memory.take(turn(&["1", "2"]), NOW);
+    memory.take(turn(&["3"]), NOW + Duration::from_secs(5));
+    assert_eq!(texts(&memory), ["1", "2", "3"]);
+    let info = memory.info(&"s".into());
+    assert_eq!((info.turns, info.agent.as_deref()), (2, Some("one")));
+    assert_eq!((info.created, info.updated), (NOW, NOW + Duration::from_secs(5)));
+    assert_eq!(info.last_model, Some(ModelRef::new("a", "m")));
+}
+
+#[test]
+fn a_turn_that_nobody_answered_leaves_the_one_who_answered_last() {
+    let memory = memory(&TranscriptRoom::default());
+    memory.take(turn(&[]), NOW);
+    let failed = Taken {
+        served_by: None,
+        ..turn(&[])
+    };
+    memory.take(failed, NOW);
+    assert_eq!(memory.info(&"s".into()).last_model, Some(ModelRef::new("a", "m")));
+}
+
+#[test]
+fn a_session_whose_answer_had_no_room_any_longer_takes_no_turn() {
+    let memory = memory(&TranscriptRoom::default());
+    let half = "x".repeat(MOST / 2);
+    assert_eq!(admits(&memory, &half), Ok(()));
+    memory.take(turn(&[&half]), NOW);
+    assert_eq!(admits(&memory, &half), Err(NoRoom::Session), "it would not fit");
+    assert_eq!(admits(&memory, "x"), Ok(()));
+    memory.take(turn(&["user", &half]), NOW);
+    assert_eq!(texts(&memory).len(), 1, "kept whole or not at all");
+    assert_eq!(admits(&memory, "x"), Err(NoRoom::Session), "what is kept is not whole");
+}
+
+#[test]
+fn all_sessions_share_one_room_and_a_forgotten_one_gives_its_part_back() {
+    let room = TranscriptRoom::of(2 * (100 + OVERHEAD));
+    let (one, two) = (memory(&room), memory(&room));
+    let text = "x".repeat(100);
+    one.take(turn(&[&text]), NOW);
+    two.take(turn(&[&text]), NOW);
+    assert_eq!(admits(&one, "x"), Err(NoRoom::Process));
+    two.take(turn(&["y"]), NOW);
+    assert_eq!(texts(&two).len(), 1);
+    drop(two);
+    assert_eq!(admits(&one, &text), Ok(()));
+    drop(one);
+    assert_eq!(room.held.load(Ordering::Relaxed), 0);
+}
+
+#[test]
+fn a_fallback_stands_until_it_is_cleared() {
+    let memory = memory(&TranscriptRoom::default());
+    let notice = |cleared| FallbackNotice {
+        selected: "a/m".to_owned(),
+        active: "b/m".to_owned(),
+        cleared,
+        text: String::new(),
+    };
+    for (told, standing) in [(Some(false), true), (None, true), (Some(true), false), (None, false)] {
+        let notice = told.map(notice);
+        memory.take(Taken { notice, ..turn(&[]) }, NOW);
+        assert_eq!(memory.fallback().is_some(), standing, "{told:?}");
+    }
+}
+
+#[test]
+fn a_model_is_chosen_and_given_up() {
+    let memory = memory(&TranscriptRoom::default());
+    memory.pin(Some("fast".into()), NOW);
+    assert_eq!(memory.recall().pinned.as_deref(), Some("fast"));
+    memory.pin(None, NOW);
+    assert_eq!(memory.recall().pinned, None);
+}

@@ -1,0 +1,153 @@
+//! A turn of the native API: what its session remembers stands before it, and what it says is remembered after it.
+
+use std::sync::Arc;
+
+use understudy_messages::client::ClientFrame;
+use understudy_messages::ids::{ModelRef, Name};
+use understudy_messages::request::Endpoint;
+use understudy_messages::tools::{FallbackNotice, TurnNote, TurnTools};
+use understudy_messages::turn::{Performance, TurnContext, TurnOutcome, TurnRequest};
+use understudy_providers::native::{self, Setting};
+use understudy_providers::wire::{self, RequestError};
+
+use super::{Refusal, Turn};
+use crate::registry::{Generation, Roster};
+use crate::session::memory::{Recalled, Taken};
+use crate::session::notice;
+
+/// Who speaks in a turn, and which model it asks for.
+#[derive(Debug, PartialEq, Eq)]
+struct Casting {
+    agent: Option<Name>,
+    /// Instead of the one in the request.
+    model: Option<Name>,
+    /// Whether the model was chosen for the session: then nobody else answers.
+    strict: bool,
+}
+
+impl Casting {
+    /// The model that is asked for.
+    fn asks<'a>(&'a self, request: &'a TurnRequest) -> &'a str {
+        self.model.as_deref().unwrap_or(&request.facts.model)
+    }
+}
+
+impl Turn {
+    /// Makes sure that the session has room for what the user says.
+    pub(super) fn find_room(&mut self) -> Result<(), Refusal> {
+        let request = &self.run.request;
+        let Some(memory) = self.memory.as_ref().filter(|_| is_native(request)) else {
+            return Ok(());
+        };
+        let asked = native::own_items(&request.body, &request.facts);
+        memory.admits(&asked).map_err(Refusal::Room)?;
+        self.asked = asked;
+        Ok(())
+    }
+
+    /// Puts into the request what the session remembers and which tools run here.
+    pub(super) fn recall(&mut self, generation: &Generation) -> Result<(), Refusal> {
+        let request = &self.run.request;
+        let Some(memory) = self.memory.as_ref().filter(|_| is_native(request)) else {
+            return Ok(());
+        };
+        let recalled = memory.recall();
+        let casting = casting(request, self.run.names_model, &recalled, &generation.roster);
+        let agent = generation.roster.agent(casting.agent.as_deref(), casting.asks(request));
+        let tools = agent.ok().map(|agent| generation.tools_of(agent));
+        let setting = Setting {
+            transcript: &recalled.transcript,
+            tools: tools.map_or(&[], |tools| tools.all()),
+            model: casting.model.as_deref(),
+            strict: casting.strict,
+        };
+        let told = told(request, casting.agent.clone(), &setting).map_err(Refusal::Unreadable)?;
+        self.run.request = Arc::new(told);
+        Ok(())
+    }
+
+    /// Keeps what of the turn is to be kept; tells of a change of who answers, where `selected` was chosen. To be called before
+    /// the session's place is free: its next turn finds all of it.
+    pub(super) fn remember(
+        &mut self,
+        turn: &TurnContext,
+        selected: Option<&ModelRef>,
+        performance: &Performance,
+    ) -> Option<FallbackNotice> {
+        let memory = self.memory.as_ref()?;
+        let active = performance.served_by.as_ref().map(|(_, model)| model);
+        let native = is_native(&self.run.request);
+        let notice = selected.zip(active).filter(|_| native).and_then(|(selected, active)| {
+            notice::change(memory.fallback().as_ref(), selected, active, &performance.tried)
+        });
+        let asked = std::mem::take(&mut self.asked);
+        let taken = Taken {
+            agent: turn.agent.name.clone(),
+            served_by: active.cloned(),
+            said: if native { kept(asked, performance) } else { asked },
+            notice: notice.clone(),
+        };
+        memory.take(taken, self.context.clock.wall());
+        notice
+    }
+
+    /// Tells the client that somebody else answers, or the chosen one again.
+    pub(super) async fn tell_change(&self, notice: FallbackNotice) {
+        self.send(ClientFrame::Note(TurnNote::Fallback(notice))).await;
+    }
+}
+
+fn is_native(request: &TurnRequest) -> bool {
+    request.endpoint == Endpoint::Native
+}
+
+/// The agent that is named, or whose name the model is, else the one that spoke last. Without a model of its own the
+/// request is for the one that was chosen for the session, else for the agent's.
+fn casting(request: &TurnRequest, names_model: bool, recalled: &Recalled, roster: &Roster) -> Casting {
+    let is_agent = |name: &str| roster.settings().agents.iter().any(|agent| &*agent.name == name);
+    let pinned = recalled.pinned.clone().filter(|_| !names_model);
+    let named = match (&pinned, names_model) {
+        (Some(pinned), _) => Some(pinned),
+        (None, true) => Some(&request.facts.model),
+        (None, false) => None,
+    };
+    let by_model = named.is_some_and(|name| is_agent(name));
+    let spoke = || recalled.agent.clone().filter(|name| !by_model && is_agent(name));
+    let agent = request.agent.clone().or_else(spoke);
+    Casting {
+        model: pinned.clone().or(agent.clone().filter(|_| !names_model)),
+        strict: pinned.is_some(),
+        agent,
+    }
+}
+
+/// The request as models are asked.
+fn told(request: &TurnRequest, agent: Option<Name>, setting: &Setting<'_>) -> Result<TurnRequest, RequestError> {
+    let body = native::compose(&request.body, &request.facts, setting);
+    Ok(TurnRequest {
+        id: request.id,
+        request_id: request.request_id.clone(),
+        session: request.session.clone(),
+        agent,
+        endpoint: request.endpoint,
+        facts: wire::scan(request.endpoint, &body)?,
+        body,
+        headers: request.headers.clone(),
+    })
+}
+
+/// What the user said, once, whatever came of it; and all that was said in return where that is whole. What a guard blocked
+/// is as if it had not been said.
+fn kept(asked: Vec<String>, performance: &Performance) -> Vec<String> {
+    match performance.outcome {
+        TurnOutcome::Completed => {
+            let answered = performance.said.iter().flat_map(native::items);
+            asked.into_iter().chain(answered).collect()
+        }
+        TurnOutcome::Failed { .. } | TurnOutcome::Cancelled { .. } => asked,
+        TurnOutcome::Blocked => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests;
