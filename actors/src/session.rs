@@ -2,8 +2,8 @@
 //!
 //! The actor exists while it has work; what it must remember in between lives as a compact record in its shard.
 
-mod fence;
 mod asked;
+mod fence;
 mod memory;
 mod notice;
 mod prompt;
