@@ -334,7 +334,7 @@ fn fields(call: &CallHook) -> Vec<&'static str> {
         return Vec::new();
     };
     let is_there = |field: &&Field| match field {
-        Field::SystemPrompt | Field::Tools => field.value(conversation.look()).is_some(),
+        Field::Attachments | Field::SystemPrompt | Field::Tools => field.value(conversation.look()).is_some(),
         Field::Prompt | Field::CleanedBody | Field::Messages | Field::HistoryMessages | Field::ImagesCount => true,
     };
     let fields = Field::of(call.event.hook()).iter();

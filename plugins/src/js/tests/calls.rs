@@ -105,6 +105,7 @@ async fn a_handler_gets_facts_context_and_only_then_the_conversation_when_it_loo
     )
     .await;
     let event = |conversation: &Arc<Snapshot>| HookEvent::BeforeToolCall {
+        run_id: None,
         tool_name: "read".into(),
         params: Arc::new(json!({ "path": "a" }).as_object().cloned().expect("an object")),
         tool_call_id: "c1".to_owned(),
