@@ -440,3 +440,25 @@ async fn a_gateway_that_stops_gives_up_its_reload_and_stops_every_service_once_c
     }
     assert_eq!(keeper.told(), [(1, "start"), (1, "stop")], "nothing new began");
 }
+
+#[tokio::test]
+async fn a_candidate_that_fails_to_let_go_bars_the_old_code_too_case_t24_t27() {
+    let keeper = Keeper::new("keeper");
+    let stage = stage(&[&keeper], "").await;
+    keeper.start.send_replace(Does::Hangs);
+    let during = async {
+        while !keeper.told().contains(&(2, "start")) {
+            let _a_moment = stage.admin("/livez").await;
+        }
+        keeper.stop.send_replace(Does::Fails);
+        keeper.start.send_replace(Does::Fails);
+    };
+    let (reply, ()) = tokio::join!(reload(&stage, "keeper"), during);
+    assert_eq!(error(&reply), (409, "failed".to_owned(), false), "{}", reply.text());
+    assert_eq!(keeper.instances.load(Ordering::SeqCst), 2, "nothing was put back");
+    let ready = stage.admin("/readyz").await;
+    assert_eq!(
+        (ready.status, &ready.json()["reload"]["pluginIds"]),
+        (503, &json!(["keeper"]))
+    );
+}
