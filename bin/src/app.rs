@@ -16,7 +16,7 @@ use anyhow::Context;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use understudy_actors::inventory::Loader;
-use understudy_actors::provider::ledger::Ledgers;
+use understudy_actors::provider::ledger::LedgerBook;
 use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
 use understudy_actors::session::TranscriptRoom;
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
@@ -26,6 +26,7 @@ use understudy_messages::clock::Clock;
 use understudy_messages::hooks::HookEvent;
 use understudy_messages::ports::{RegistryPort, Slot};
 use understudy_messages::registry::CloseAdmission;
+use understudy_messages::settings::Settings;
 use understudy_plugins::hosts::Hosts;
 
 use crate::arbiter::SessionArbiter;
@@ -49,6 +50,8 @@ const CONNECTION_GRACE: Duration = Duration::from_secs(5);
 pub struct Shared {
     /// What the app was configured with.
     pub(crate) config: ServerConfig,
+    /// What the first generation is built from.
+    pub(crate) settings: Arc<Settings>,
     /// The one source of time.
     pub(crate) clock: Clock,
     /// Tasks and restarts.
@@ -61,8 +64,8 @@ pub struct Shared {
     pub(crate) admission: Admission,
     /// Where events go.
     pub(crate) tap: EventTap,
-    /// How the candidates are.
-    pub(crate) ledgers: Arc<Ledgers>,
+    /// How the candidates are, by generation.
+    pub(crate) ledgers: Arc<LedgerBook>,
     /// Turns that may still come.
     pub(crate) in_flight: Arc<Semaphore>,
     /// Room for request bodies that are still arriving, in KiB.
@@ -251,22 +254,24 @@ async fn start_registry(
     loader: Loader,
 ) -> anyhow::Result<(Arc<Shared>, Arbiter)> {
     let (published, tap) = (Arc::new(Published::default()), EventTap::default());
+    let ledgers = Arc::new(LedgerBook::default());
     let (registry, admit) = (Arc::new(Slot::default()), Arc::new(Slot::default()));
     let settings = Arc::new(config.settings.clone());
     let context = RegistryContext {
         inventory: loader.load(&settings).await,
         loader,
-        settings,
+        settings: settings.clone(),
         shards_expected: options.arbiters,
         published: published.clone(),
         clock: options.clock.clone(),
         telemetry: supervision.telemetry.clone(),
         tap: tap.clone(),
+        ledgers: ledgers.clone(),
     };
     let shared = Arc::new(Shared {
         clock: options.clock.clone(),
         admission: Admission::new(published.clone(), admit.clone(), options.clock.clone()),
-        ledgers: Arc::new(Ledgers::new(&config.settings, options.clock.now())),
+        ledgers,
         in_flight: Arc::new(Semaphore::new(config.settings.limits.in_flight)),
         arriving: Semaphore::new(http::arriving(config.settings.limits.body)),
         responses: Arc::new(http::Responses::new(
@@ -280,6 +285,7 @@ async fn start_registry(
         registry: registry.clone(),
         published,
         tap,
+        settings,
         config,
     });
     let arbiter = Arbiter::with_tokio_rt(crate::shared_runtime);

@@ -308,7 +308,7 @@ impl House {
         let clock = Clock::real();
         let settings = ServerConfig::parse(config, &|_| None).expect("a good config").settings;
         let telemetry = Telemetry::new().expect("a sound table");
-        let ledgers = Arc::new(Ledgers::new(&settings, clock.now()));
+        let ledgers = Arc::new(LedgerBook::default());
         let supervision = Supervision {
             tasks: Tasks::new(),
             clock: clock.clone(),
@@ -398,7 +398,6 @@ impl House {
             tasks: supervision.tasks.clone(),
             telemetry: provider.telemetry.clone(),
             tap: self.tap.clone(),
-            ledgers: provider.ledgers.clone(),
             abort: CancellationToken::new(),
             transcripts: TranscriptRoom::default(),
         };
@@ -418,7 +417,9 @@ impl House {
             .register
             .send(RegisterShard {
                 shard: self.shard.clone(),
+                pool: Arc::default(),
                 providers,
+                settings: Arc::new(settings.clone()),
             })
             .await;
         listed.expect("alive").expect("a place");
@@ -514,8 +515,8 @@ fn start_providers(
     settings: &Settings,
     context: &ProviderContext,
     attempt: &Recipient<Attempt>,
-) -> Arc<[Slot<ProviderPort>]> {
-    let slots: Arc<[Slot<ProviderPort>]> = settings.providers.iter().map(|_| Slot::default()).collect();
+) -> ProviderPorts {
+    let slots: ProviderPorts = settings.providers.iter().map(|_| Arc::default()).collect();
     let client = understudy_providers::http_client(Duration::from_secs(1)).expect("a client");
     for (index, provider) in settings.providers.values().enumerate() {
         let upstream = Rc::new(Upstream::new(provider.clone(), client.clone(), clock.clone()));

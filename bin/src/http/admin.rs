@@ -10,8 +10,8 @@ use crate::app::Shared;
 pub(super) async fn metrics(shared: web::Data<Shared>) -> HttpResponse {
     let render = move || {
         let telemetry = &shared.supervision.telemetry;
-        telemetry.show_health(&shared.ledgers, shared.clock.now());
         if let Some(serving) = shared.published.load() {
+            telemetry.show_health(&serving.ledgers, shared.clock.now());
             serving.inventory.show(telemetry);
         }
         telemetry.render()
@@ -94,7 +94,7 @@ pub(super) async fn status(shared: web::Data<Shared>) -> HttpResponse {
 }
 
 fn describe(shared: &Shared, status: &RegistryStatus) -> Status {
-    let settings = &shared.config.settings;
+    let serving = shared.published.load();
     Status {
         version: env!("CARGO_PKG_VERSION"),
         uptime_seconds: crate::unix_seconds(&shared.clock).saturating_sub(shared.started),
@@ -103,10 +103,9 @@ fn describe(shared: &Shared, status: &RegistryStatus) -> Status {
         turns_in_flight: status.leases,
         turns_waiting: status.waiting,
         arbiters: status.shards,
-        providers: settings.providers.keys().map(ToString::to_string).collect(),
-        models: shared
-            .published
-            .load()
-            .map_or(0, |serving| serving.roster.names().len()),
+        providers: serving.as_ref().map_or_else(Vec::new, |it| {
+            it.roster.settings().providers.keys().map(ToString::to_string).collect()
+        }),
+        models: serving.map_or(0, |serving| serving.roster.names().len()),
     }
 }
