@@ -25,12 +25,12 @@ use understudy_actors::telemetry::Telemetry;
 use understudy_messages::clock::Clock;
 use understudy_messages::hooks::HookEvent;
 use understudy_messages::ports::{RegistryPort, Slot};
-use understudy_messages::registry::CloseAdmission;
-use understudy_messages::settings::Settings;
+use understudy_messages::registry::{CloseAdmission, Trigger};
 use understudy_plugins::hosts::Hosts;
 
 use crate::arbiter::SessionArbiter;
 use crate::config::ServerConfig;
+use crate::configuration::{self, Configuration, Revision};
 use crate::http;
 use crate::plugins;
 
@@ -48,10 +48,10 @@ const CONNECTION_GRACE: Duration = Duration::from_secs(5);
 
 /// Everything that the arbiters of one app share.
 pub struct Shared {
-    /// What the app was configured with.
+    /// What the app was started with.
     pub(crate) config: ServerConfig,
-    /// What the first generation is built from.
-    pub(crate) settings: Arc<Settings>,
+    /// What it is configured with by now.
+    pub(crate) configuration: Configuration,
     /// The one source of time.
     pub(crate) clock: Clock,
     /// Tasks and restarts.
@@ -160,6 +160,11 @@ impl App {
         &self.shared.tap
     }
 
+    /// Reads the configuration file again, and the folders of plugins: what has changed serves, or nothing changes.
+    pub fn reload(&self) {
+        self.shared.configuration.look(Trigger::Signal);
+    }
+
     /// Turns that hold the serving generation.
     pub fn turns_in_flight(&self) -> u64 {
         self.shared.published.load().map_or(0, |serving| serving.leases())
@@ -256,11 +261,13 @@ async fn start_registry(
     let (published, tap) = (Arc::new(Published::default()), EventTap::default());
     let ledgers = Arc::new(LedgerBook::default());
     let (registry, admit) = (Arc::new(Slot::default()), Arc::new(Slot::default()));
-    let settings = Arc::new(config.settings.clone());
+    let first = Revision::of(config.clone());
+    let settings = first.settings.clone();
+    let (configuration, orders) = Configuration::new(first);
     let context = RegistryContext {
         inventory: loader.load(&settings).await,
         loader,
-        settings: settings.clone(),
+        settings,
         shards_expected: options.arbiters,
         published: published.clone(),
         clock: options.clock.clone(),
@@ -285,7 +292,7 @@ async fn start_registry(
         registry: registry.clone(),
         published,
         tap,
-        settings,
+        configuration,
         config,
     });
     let arbiter = Arbiter::with_tokio_rt(crate::shared_runtime);
@@ -303,6 +310,7 @@ async fn start_registry(
         let _starter_gave_up = up.send(());
     });
     is_up.await.context("the registry did not start")?;
+    configuration::start(&shared, orders);
     Ok((shared, arbiter))
 }
 

@@ -5,6 +5,7 @@ use serde::Serialize;
 use understudy_messages::registry::{AdmissionState, GetRegistryStatus, RegistryStatus, ReloadStatus};
 
 use crate::app::Shared;
+use crate::configuration::Fault;
 
 /// The scrape. Rendered off the arbiter: it takes milliseconds.
 pub(super) async fn metrics(shared: web::Data<Shared>) -> HttpResponse {
@@ -80,6 +81,15 @@ struct Status {
     arbiters: usize,
     providers: Vec<String>,
     models: usize,
+    configuration: Configuration,
+}
+
+/// Which configuration serves, and why not the one that was saved last.
+#[derive(Serialize)]
+struct Configuration {
+    serving: String,
+    waiting: Option<String>,
+    fault: Option<Fault>,
 }
 
 /// `GET /admin/v1/status`
@@ -94,7 +104,7 @@ pub(super) async fn status(shared: web::Data<Shared>) -> HttpResponse {
 }
 
 fn describe(shared: &Shared, status: &RegistryStatus) -> Status {
-    let serving = shared.published.load();
+    let (serving, known) = (shared.published.load(), shared.configuration.known());
     Status {
         version: env!("CARGO_PKG_VERSION"),
         uptime_seconds: crate::unix_seconds(&shared.clock).saturating_sub(shared.started),
@@ -107,5 +117,10 @@ fn describe(shared: &Shared, status: &RegistryStatus) -> Status {
             it.roster.settings().providers.keys().map(ToString::to_string).collect()
         }),
         models: serving.map_or(0, |serving| serving.roster.names().len()),
+        configuration: Configuration {
+            serving: known.serving.id.clone(),
+            waiting: known.waiting.as_ref().map(|revision| revision.id.clone()),
+            fault: known.fault.clone(),
+        },
     }
 }
