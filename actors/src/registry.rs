@@ -113,7 +113,9 @@ impl RegistryActor {
 
     fn register(&mut self, shard: Arc<Shard>, settings: &Settings) -> Result<ShardIndex, RegisterShardError> {
         let serving = self.context.published.load();
-        let serves = serving.as_ref().map_or(&self.context.settings, |it| it.roster.settings());
+        let serves = serving
+            .as_ref()
+            .map_or(&self.context.settings, |it| it.roster.settings());
         if **serves != *settings {
             return Err(RegisterShardError::Outdated);
         }

@@ -33,12 +33,15 @@ impl SessionArbiter {
             place: Rc::default(),
         };
         let (place, listing) = (arbiter.place.clone(), shared.clone());
-        shared.supervision.tasks.spawn_until_stop("register arbiter", async move {
-            match register(&listing, shard, pool).await {
-                Ok(index) => place.set(Some(index)),
-                Err(error) => tracing::error!(%error, "arbiter not listed"),
-            }
-        });
+        shared
+            .supervision
+            .tasks
+            .spawn_until_stop("register arbiter", async move {
+                match register(&listing, shard, pool).await {
+                    Ok(index) => place.set(Some(index)),
+                    Err(error) => tracing::error!(%error, "arbiter not listed"),
+                }
+            });
         arbiter
     }
 
@@ -98,7 +101,10 @@ async fn register(
 ) -> anyhow::Result<ShardIndex> {
     loop {
         let serving = shared.published.load();
-        let settings = serving.map_or_else(|| shared.configuration.known().serving.settings.clone(), |it| it.roster.settings().clone());
+        let settings = serving.map_or_else(
+            || shared.configuration.known().serving.settings.clone(),
+            |it| it.roster.settings().clone(),
+        );
         let registry = shared.registry.get().context("there is no registry yet")?;
         let starts = pool.get().context("there is no pool of providers yet")?;
         let start = StartProviders {

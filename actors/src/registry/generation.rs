@@ -1,8 +1,8 @@
 //! A published generation: immutable, swapped whole. A turn holds one from admission to its end and never sees two.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Weak};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use actix::Recipient;
@@ -260,7 +260,9 @@ impl Published {
 
     /// Waits until the turns that the last reload has waited for in vain have ended. Nobody is held meanwhile.
     pub async fn idle(&self, clock: &Clock) {
-        let Some(deferred) = self.deferred.load_full() else { return };
+        let Some(deferred) = self.deferred.load_full() else {
+            return;
+        };
         while deferred.is_inside() {
             clock.sleep(IDLE_LOOK).await;
         }

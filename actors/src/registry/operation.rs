@@ -11,9 +11,7 @@ use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Instant;
 use understudy_messages::hooks::HookEvent;
 use understudy_messages::ids::{GenerationId, Name};
-use understudy_messages::registry::{
-    Holder, Phase, Receipt, Reload, ReloadError, ReloadOutcome, ReopenAdmission,
-};
+use understudy_messages::registry::{Holder, Phase, Receipt, Reload, ReloadError, ReloadOutcome, ReopenAdmission};
 use understudy_messages::settings::Settings;
 use uuid::Uuid;
 

@@ -25,7 +25,10 @@ pub(crate) fn needed(started: &ServerConfig, wanted: &ServerConfig) -> Vec<Probl
     changed.map(|(path, _)| problem(path)).collect()
 }
 
-fn same<'a>(one: impl IntoIterator<Item = &'a SecretString>, other: impl IntoIterator<Item = &'a SecretString>) -> bool {
+fn same<'a>(
+    one: impl IntoIterator<Item = &'a SecretString>,
+    other: impl IntoIterator<Item = &'a SecretString>,
+) -> bool {
     let one = one.into_iter().map(ExposeSecret::expose_secret);
     one.eq(other.into_iter().map(ExposeSecret::expose_secret))
 }
@@ -69,7 +72,8 @@ mod tests {
 
     fn config(further: &str) -> ServerConfig {
         let text = format!("providers: {{ a: {{ api: openai-chat, api_key: k, models: [m] }} }}\n{further}");
-        ServerConfig::parse(&text, &|_| None).unwrap_or_else(|error| panic!("{}", super::super::report::for_people("", &error)))
+        ServerConfig::parse(&text, &|_| None)
+            .unwrap_or_else(|error| panic!("{}", super::super::report::for_people("", &error)))
     }
 
     fn paths(problems: &[Problem]) -> Vec<&str> {

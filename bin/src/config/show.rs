@@ -49,9 +49,7 @@ fn document(config: &ServerConfig, references: &References) -> Document {
             api: config.api,
             admin: config.admin,
         },
-        providers: entries(&settings.providers, |provider| {
-            self::provider(provider, references)
-        }),
+        providers: entries(&settings.providers, |provider| self::provider(provider, references)),
         models: Models {
             chains: entries(&settings.aliases, |chain| Chain { chain: names(chain) }),
             known: entries(&settings.models, model),

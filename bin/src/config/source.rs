@@ -119,7 +119,8 @@ mod tests {
 
     #[test]
     fn only_whole_references_are_told_of_a_secret() {
-        let text = "providers: { a: { api_key: \"${KEY}\" }, b: { api_keys: [plain, \"${B}\"] }, c: { api_key: \"x${C}\" } }";
+        let text =
+            "providers: { a: { api_key: \"${KEY}\" }, b: { api_keys: [plain, \"${B}\"] }, c: { api_key: \"x${C}\" } }";
         let source = Source {
             text: text.into(),
             file: None,

@@ -70,6 +70,10 @@ impl Keeper {
         let known = self.known();
         match self.saved().await {
             Ok(found) if found.id == known.saved().id && trigger != Trigger::Signal => self.learn(known.sound()),
+            // what held up the one that waits holds up this one too: it is only the newer one that will be tried
+            Ok(found) if known.waiting.is_some() && trigger == Trigger::ConfigWatch => {
+                self.learn(known.saved_as(found))
+            }
             Ok(found) => {
                 let _logged = self.install(&found, trigger).await;
             }
@@ -112,7 +116,10 @@ impl Keeper {
 
     /// The last good one goes on; whoever looks is told why.
     fn refuse(&self, fault: Fault, trigger: Trigger) {
-        tracing::error!("the configuration was not taken; what served before goes on\n{}", fault.message);
+        tracing::error!(
+            "the configuration was not taken; what served before goes on\n{}",
+            fault.message
+        );
         let telemetry = &self.shared.supervision.telemetry;
         telemetry.reloaded(trigger, ReloadOutcome::Rejected, Duration::ZERO);
         self.learn(self.known().refused(fault));
@@ -160,7 +167,10 @@ impl Keeper {
         };
         let text = revision.config.source.text.clone();
         let written = tokio::task::spawn_blocking(move || write(&file, &text)).await;
-        written.map_err(std::io::Error::other).flatten().map_err(Refused::NotWritten)
+        written
+            .map_err(std::io::Error::other)
+            .flatten()
+            .map_err(Refused::NotWritten)
     }
 
     /// The file holds again what it held, unless somebody has saved another text meanwhile.

@@ -93,9 +93,7 @@ fn answer(ended: Result<Changed, Refused>) -> HttpResponse {
             let hint = "This needs a restart. Nothing was changed.";
             refuse(StatusCode::CONFLICT, hint, &problems)
         }
-        Err(Refused::NothingBefore) => {
-            refuse(StatusCode::CONFLICT, "There is no revision before this one.", &[])
-        }
+        Err(Refused::NothingBefore) => refuse(StatusCode::CONFLICT, "There is no revision before this one.", &[]),
         Err(Refused::NotWritten(error)) => {
             let hint = format!("The file cannot be written: {error}. Nothing was changed.");
             refuse(StatusCode::INTERNAL_SERVER_ERROR, &hint, &[])
