@@ -13,6 +13,8 @@ mod staffing;
 mod sync;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, Weak};
 

@@ -226,7 +226,10 @@ impl Keeper {
         loop {
             tokio::select! {
                 biased;
-                ended = &mut reload => return ended.unwrap_or_else(|_mailbox| Err(lost())),
+                ended = &mut reload => return match ended {
+                    Ok(ended) => ended,
+                    Err(_mailbox) => Err(lost()),
+                },
                 Some(order) = self.orders.recv() => match order {
                     Order::Look(_) => self.look_meanwhile(revision, &superseded).await,
                     Order::Change { reply, .. } => {

@@ -86,10 +86,14 @@ impl Revisions {
                 fault: None,
                 ..self.clone()
             },
-            Err(error) => self.refused(Fault {
-                message: error.message.clone(),
-                problems: Vec::new(),
-            }),
+            Err(error) => Self {
+                // one that failed when its turn came waits no longer
+                waiting: self.waiting.clone().filter(|waiting| waiting.id != revision.id),
+                ..self.refused(Fault {
+                    message: error.message.clone(),
+                    problems: Vec::new(),
+                })
+            },
         }
     }
 
@@ -208,6 +212,11 @@ mod tests {
         let three = revision("three");
         assert_eq!(after.saved_as(three.clone()).saved().id, three.id);
         assert!(after.saved_as(first.serving.clone()).waiting.is_none());
+        let failed = after.after(&two, &failed(ReloadOutcome::RolledBack, None), true);
+        assert!(
+            failed.waiting.is_none() && failed.fault.is_some(),
+            "it is not tried for ever"
+        );
         let back = after.after(&first.serving, &done(), false);
         assert!(back.waiting.is_none() && back.previous.is_none());
     }
