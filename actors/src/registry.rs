@@ -199,7 +199,12 @@ impl RegistryActor {
             drop(shutdown);
             let _nobody_waits = done.send(outcome);
         });
-        Box::pin(async move { ended.await.unwrap_or_else(|_lost| Err(lost(&ask))) })
+        Box::pin(async move {
+            match ended.await {
+                Ok(ended) => ended,
+                Err(_lost) => Err(lost(&ask)),
+            }
+        })
     }
 
     fn status(&self) -> RegistryStatus {

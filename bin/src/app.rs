@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::Arbiter;
+use actix::{Arbiter, Recipient};
 use actix_web::dev::{Server, ServerHandle};
 use actix_web::{HttpServer, web};
 use anyhow::Context;
@@ -17,7 +17,7 @@ use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use understudy_actors::inventory::Loader;
 use understudy_actors::provider::ledger::LedgerBook;
-use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
+use understudy_actors::registry::{Admission, AdmitTurn, Published, RegistryActor, RegistryContext};
 use understudy_actors::session::TranscriptRoom;
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
@@ -295,6 +295,17 @@ async fn start_registry(
         configuration,
         config,
     });
+    configuration::start(&shared, orders);
+    let arbiter = start_registry_actor(context, supervision, registry, admit).await?;
+    Ok((shared, arbiter))
+}
+
+async fn start_registry_actor(
+    context: RegistryContext,
+    supervision: Supervision,
+    registry: Arc<Slot<RegistryPort>>,
+    admit: Arc<Slot<Recipient<AdmitTurn>>>,
+) -> anyhow::Result<Arbiter> {
     let arbiter = Arbiter::with_tokio_rt(crate::shared_runtime);
     let (up, is_up) = oneshot::channel();
     arbiter.spawn_fn(move || {
@@ -310,8 +321,7 @@ async fn start_registry(
         let _starter_gave_up = up.send(());
     });
     is_up.await.context("the registry did not start")?;
-    configuration::start(&shared, orders);
-    Ok((shared, arbiter))
+    Ok(arbiter)
 }
 
 fn start_upkeep(shared: &Arc<Shared>) {

@@ -126,7 +126,7 @@ impl Operation {
                 events.extend(self.carry_out(effect).await);
             }
         }
-        self.conclude(phase)
+        self.conclude(phase).map_err(|error| *error)
     }
 
     async fn prepare(&mut self) -> Event {
@@ -403,9 +403,9 @@ impl Operation {
         }));
     }
 
-    fn conclude(self, phase: Phase) -> Result<Receipt, ReloadError> {
+    fn conclude(self, phase: Phase) -> Result<Receipt, Box<ReloadError>> {
         let State::Done(outcome) = self.machine.state() else {
-            return Err(self.error(ReloadOutcome::Failed, phase));
+            return Err(Box::new(self.error(ReloadOutcome::Failed, phase)));
         };
         let took = self.context.clock.now().duration_since(self.began);
         self.context.telemetry.reloaded(self.ask.trigger, outcome, took);
@@ -421,7 +421,7 @@ impl Operation {
             | ReloadOutcome::Restored
             | ReloadOutcome::Deferred
             | ReloadOutcome::Cancelled
-            | ReloadOutcome::Failed => Err(self.error(outcome, phase)),
+            | ReloadOutcome::Failed => Err(Box::new(self.error(outcome, phase))),
         }
     }
 

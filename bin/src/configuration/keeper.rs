@@ -204,7 +204,10 @@ impl Keeper {
         let ended = self.reload(revision, trigger).await;
         // one that was superseded has left no trace: its successor is about to be applied
         if self.newer.is_none() || ended.is_ok() {
-            self.learn(self.known().after(revision, &ended, trigger != Trigger::Api));
+            self.learn(
+                self.known()
+                    .after(revision, ended.as_ref().err(), trigger != Trigger::Api),
+            );
         }
         ended
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
-use understudy_messages::registry::{Receipt, ReloadError, ReloadOutcome};
+use understudy_messages::registry::{ReloadError, ReloadOutcome};
 use understudy_messages::settings::Settings;
 
 use crate::config::{Problem, ServerConfig};
@@ -77,16 +77,16 @@ impl Revisions {
     }
 
     /// After an attempt to let `revision` serve. A registry that is busy is asked again where nobody waits for an answer.
-    pub(crate) fn after(&self, revision: &Arc<Revision>, ended: &Result<Receipt, ReloadError>, patient: bool) -> Self {
-        match ended {
-            Ok(_) => self.applied(revision),
-            Err(error) if error.committed => self.applied(revision),
-            Err(error) if is_deferred(error) || (patient && error.retry_after_ms.is_some()) => Self {
+    pub(crate) fn after(&self, revision: &Arc<Revision>, failed: Option<&ReloadError>, patient: bool) -> Self {
+        match failed {
+            None => self.applied(revision),
+            Some(error) if error.committed => self.applied(revision),
+            Some(error) if is_deferred(error) || (patient && error.retry_after_ms.is_some()) => Self {
                 waiting: Some(revision.clone()),
                 fault: None,
                 ..self.clone()
             },
-            Err(error) => Self {
+            Some(error) => Self {
                 // one that failed when its turn came waits no longer
                 waiting: self.waiting.clone().filter(|waiting| waiting.id != revision.id),
                 ..self.refused(Fault {
@@ -152,8 +152,8 @@ mod tests {
         Arc::new(Revision::of(ServerConfig::parse(&text, &|_| None).expect("good")))
     }
 
-    fn failed(outcome: ReloadOutcome, retry_after_ms: Option<u64>) -> Result<Receipt, ReloadError> {
-        Err(ReloadError {
+    fn failed(outcome: ReloadOutcome, retry_after_ms: Option<u64>) -> ReloadError {
+        ReloadError {
             operation_id: None,
             outcome,
             phase: Phase::Drain,
@@ -164,19 +164,7 @@ mod tests {
             retry_after_ms,
             holders: Vec::new(),
             omitted: 0,
-        })
-    }
-
-    fn done() -> Result<Receipt, ReloadError> {
-        Ok(Receipt {
-            operation_id: String::new(),
-            outcome: ReloadOutcome::Applied,
-            generation: None,
-            plugin_ids: Vec::new(),
-            source_digests: Default::default(),
-            warnings: Vec::new(),
-            restart_required: false,
-        })
+        }
     }
 
     fn first() -> Revisions {
@@ -192,10 +180,10 @@ mod tests {
     fn what_is_applied_serves_and_the_one_before_can_be_gone_back_to() {
         let (two, first) = (revision("two"), first());
         assert!(first.before().is_none());
-        let after = first.after(&two, &done(), false);
+        let after = first.after(&two, None, false);
         assert_eq!((&after.serving.id, &after.saved().id), (&two.id, &two.id));
         assert_eq!(after.before().map(|it| &it.id), Some(&first.serving.id));
-        let again = after.after(&two, &done(), false);
+        let again = after.after(&two, None, false);
         assert_eq!(
             again.before().map(|it| &it.id),
             Some(&first.serving.id),
@@ -206,18 +194,18 @@ mod tests {
     #[test]
     fn what_is_deferred_waits_and_going_back_from_it_is_what_serves() {
         let (two, first) = (revision("two"), first());
-        let after = first.after(&two, &failed(ReloadOutcome::Deferred, None), false);
+        let after = first.after(&two, Some(&failed(ReloadOutcome::Deferred, None)), false);
         assert_eq!((&after.serving.id, &after.saved().id), (&first.serving.id, &two.id));
         assert_eq!(after.before().map(|it| &it.id), Some(&first.serving.id));
         let three = revision("three");
         assert_eq!(after.saved_as(three.clone()).saved().id, three.id);
         assert!(after.saved_as(first.serving.clone()).waiting.is_none());
-        let failed = after.after(&two, &failed(ReloadOutcome::RolledBack, None), true);
+        let over = after.after(&two, Some(&failed(ReloadOutcome::RolledBack, None)), true);
         assert!(
-            failed.waiting.is_none() && failed.fault.is_some(),
+            over.waiting.is_none() && over.fault.is_some(),
             "it is not tried for ever"
         );
-        let back = after.after(&first.serving, &done(), false);
+        let back = after.after(&first.serving, None, false);
         assert!(back.waiting.is_none() && back.previous.is_none());
     }
 
@@ -225,9 +213,9 @@ mod tests {
     fn a_failure_is_kept_and_a_busy_registry_is_asked_again_only_where_nobody_waits() {
         let (two, first) = (revision("two"), first());
         let busy = failed(ReloadOutcome::Rejected, Some(1_000));
-        assert!(first.after(&two, &busy, true).waiting.is_some());
+        assert!(first.after(&two, Some(&busy), true).waiting.is_some());
         for ended in [busy, failed(ReloadOutcome::RolledBack, None)] {
-            let after = first.after(&two, &ended, false);
+            let after = first.after(&two, Some(&ended), false);
             assert!(after.waiting.is_none() && after.fault.is_some());
             assert!(after.sound().fault.is_none());
         }
