@@ -10,9 +10,12 @@ mod holders;
 mod operation;
 pub mod reload;
 mod roster;
+mod staffing;
 mod sync;
 #[cfg(test)]
 pub(crate) mod testing;
+#[cfg(test)]
+mod tests;
 
 use std::sync::{Arc, Weak};
 
@@ -37,8 +40,9 @@ pub use roster::{CastError, Roster};
 
 use self::admission::Turnstile;
 use self::generation::Agents;
-use self::operation::{HoldFor, Operation, Swap};
+use self::operation::{ArbiterChanged, HoldFor, Operation, Swap};
 use crate::inventory::{Inventory, Loader};
+use crate::provider::ledger::{LedgerBook, Ledgers};
 use crate::supervision::EndOfLife;
 use crate::tap::EventTap;
 use crate::telemetry::Telemetry;
@@ -62,6 +66,8 @@ pub struct RegistryContext {
     pub telemetry: Arc<Telemetry>,
     /// Where events go.
     pub tap: EventTap,
+    /// Where the ledgers of generations are found.
+    pub ledgers: Arc<LedgerBook>,
 }
 
 /// Owns generations and admission. One per process, on an arbiter of its own.
@@ -108,11 +114,19 @@ impl RegistryActor {
         (port, registry.clone().recipient())
     }
 
-    fn register(&mut self, shard: Arc<Shard>) -> Result<ShardIndex, RegisterShardError> {
+    fn register(&mut self, shard: Arc<Shard>, settings: &Settings) -> Result<ShardIndex, RegisterShardError> {
+        let serving = self.context.published.load();
+        let serves = serving
+            .as_ref()
+            .map_or(&self.context.settings, |it| it.roster.settings());
+        if **serves != *settings {
+            return Err(RegisterShardError::Outdated);
+        }
         if self.shards.len() < self.context.shards_expected {
             self.shards.push(shard);
             if self.shards.len() == self.context.shards_expected {
-                self.publish(self.context.settings.clone(), self.context.inventory.clone());
+                let (settings, inventory) = (self.context.settings.clone(), self.context.inventory.clone());
+                self.publish(settings, inventory);
             }
             return Ok(ShardIndex(self.shards.len() - 1));
         }
@@ -122,7 +136,7 @@ impl RegistryActor {
             .position(|listed| listed.gone())
             .ok_or(RegisterShardError::Complete)?;
         self.shards[index] = shard.clone();
-        if let Some(serving) = self.context.published.load() {
+        if let Some(serving) = serving {
             serving.replace_shard(ShardIndex(index), shard);
         }
         Ok(ShardIndex(index))
@@ -133,8 +147,13 @@ impl RegistryActor {
         let id = GenerationId(before.as_ref().map_or(1, |serving| serving.id.0 + 1));
         self.context.telemetry.install(&settings);
         self.context.telemetry.install_tools(inventory.tools().all());
+        let clean = Arc::default();
+        let known = before.as_ref().map_or(&clean, |serving| &serving.ledgers);
+        let ledgers = Arc::new(Ledgers::new(&settings, known, self.context.clock.now()));
+        // before the first turn: whoever conducts it looks here
+        self.context.ledgers.enter(id, &ledgers);
         let roster = Roster::new(settings);
-        let generation = Arc::new(Generation::new(id, roster, inventory, self.shards.clone()));
+        let generation = Arc::new(Generation::new(id, roster, inventory, ledgers, self.shards.clone()));
         self.context.telemetry.generation(id.0);
         self.context.published.store(generation.clone());
         // whoever looked before the swap and enters after it finds a closed gate, and asks for the new one
@@ -147,6 +166,18 @@ impl RegistryActor {
             .publish(|| Event::GenerationPublished { generation: id });
         tracing::info!(generation = id.0, shards = self.shards.len(), "generation published");
         id
+    }
+
+    /// Publishes what a reload has made ready, unless an arbiter has come anew since: then nothing changes.
+    fn swap(&mut self, swap: Swap) -> Result<GenerationId, ArbiterChanged> {
+        if let Some(shards) = swap.shards {
+            let same = |(one, other): (&Arc<Shard>, &Arc<Shard>)| Arc::ptr_eq(&one.sessions, &other.sessions);
+            if !self.shards.iter().zip(&shards).all(same) {
+                return Err(ArbiterChanged);
+            }
+            self.shards = shards;
+        }
+        Ok(self.publish(swap.settings, swap.inventory))
     }
 
     fn reload(&mut self, ask: Reload, registry: Addr<Self>) -> Reloading {
@@ -169,7 +200,12 @@ impl RegistryActor {
             drop(shutdown);
             let _nobody_waits = done.send(outcome);
         });
-        Box::pin(async move { ended.await.unwrap_or_else(|_lost| Err(lost(&ask))) })
+        Box::pin(async move {
+            match ended.await {
+                Ok(ended) => ended,
+                Err(_lost) => Err(lost(&ask)),
+            }
+        })
     }
 
     fn status(&self) -> RegistryStatus {
@@ -222,10 +258,13 @@ impl Handler<RegisterShard> for RegistryActor {
     type Result = Result<ShardIndex, RegisterShardError>;
 
     fn handle(&mut self, shard: RegisterShard, _: &mut Context<Self>) -> Self::Result {
-        self.register(Arc::new(Shard {
+        let settings = shard.settings;
+        let shard = Shard {
             sessions: shard.shard,
+            pool: shard.pool,
             providers: shard.providers,
-        }))
+        };
+        self.register(Arc::new(shard), &settings)
     }
 }
 
@@ -293,7 +332,7 @@ impl Handler<Swap> for RegistryActor {
     type Result = MessageResult<Swap>;
 
     fn handle(&mut self, swap: Swap, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(self.publish(swap.settings, swap.inventory))
+        MessageResult(self.swap(swap))
     }
 }
 

@@ -12,16 +12,14 @@ use actix::{Addr, Message};
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Instant;
 use understudy_messages::ids::{GenerationId, Name};
-use understudy_messages::registry::{
-    Holder, Phase, Receipt, Reload, ReloadError, ReloadOutcome, ReopenAdmission, Trigger,
-};
+use understudy_messages::registry::{Holder, Phase, Receipt, Reload, ReloadError, ReloadOutcome, ReopenAdmission};
 use understudy_messages::settings::Settings;
 use uuid::Uuid;
 
 use super::barrier::Barred;
-use super::generation::{Agents, Generation};
+use super::generation::{Agents, Generation, Shard};
 use super::reload::machine::{Effect, Event, Machine, Plan, State};
-use super::{RegistryActor, RegistryContext};
+use super::{RegistryActor, RegistryContext, staffing};
 use crate::inventory::{Built, Inventory, Planned};
 use crate::plugin::Served;
 
@@ -44,12 +42,18 @@ const WARNINGS: (usize, usize) = (8, 240);
 pub(super) struct HoldFor(pub(super) Agents);
 
 /// Let a new inventory, and perhaps new settings, serve.
-#[derive(Message)]
-#[rtype(result = "GenerationId")]
+#[derive(Clone, Message)]
+#[rtype(result = "Result<GenerationId, ArbiterChanged>")]
 pub(super) struct Swap {
     pub(super) settings: Arc<Settings>,
     pub(super) inventory: Arc<Inventory>,
+    /// The arbiters, with the providers of new settings.
+    pub(super) shards: Option<Vec<Arc<Shard>>>,
 }
+
+/// An arbiter came anew after its providers had been started.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ArbiterChanged;
 
 /// What the registry and its readers see of a reload.
 #[derive(Clone, Debug)]
@@ -73,6 +77,7 @@ pub(super) struct Operation {
     machine: Machine,
     planned: Option<Planned>,
     built: Option<Built>,
+    shards: Option<Vec<Arc<Shard>>>,
     targets: Vec<Name>,
     /// Those of them whose instance goes.
     ended: Vec<Name>,
@@ -104,6 +109,7 @@ impl Operation {
             machine: Machine::default(),
             planned: None,
             built: None,
+            shards: None,
             message: None,
             holders: Default::default(),
             ended: Vec::new(),
@@ -136,7 +142,7 @@ impl Operation {
                 events.extend(self.carry_out(effect).await);
             }
         }
-        self.conclude(phase)
+        self.conclude(phase).map_err(|error| *error)
     }
 
     /// Once the gateway stops, nothing more is built. What has been put back is let go with all that serves.
@@ -177,14 +183,22 @@ impl Operation {
         }
         let budget = if self.ask.wait { WAIT } else { DRAIN };
         let plan = Plan {
-            changes: !planned.diff.is_empty() || self.ask.settings.is_some(),
+            changes: !planned.diff.is_empty() || self.changes_settings(),
             exclusive: planned.exclusive,
             drain_until: self.context.clock.now() + budget,
-            watched: self.ask.trigger != Trigger::Api,
+            watched: self.ask.settings.is_some(),
         };
         self.planned = Some(planned);
+        if self.ask.superseded.is_cancelled() {
+            return Event::Superseded;
+        }
         self.show("reloading", None, None);
         Event::Prepared(plan)
+    }
+
+    fn changes_settings(&self) -> bool {
+        let serving = self.serving.roster.settings();
+        self.ask.settings.as_ref().is_some_and(|settings| settings != serving)
     }
 
     async fn carry_out(&mut self, effect: Effect) -> Option<Event> {
@@ -220,13 +234,16 @@ impl Operation {
                 self.bar();
                 None
             }
-            Effect::RetryWhenIdle => None,
+            Effect::RetryWhenIdle => {
+                self.context.published.defer(&self.serving, &self.waits_for());
+                None
+            }
         }
     }
 
     /// Holds the agents that use a target, and waits for those of their turns that are inside.
     async fn drain(&mut self, until: Instant) -> Event {
-        let agents = self.serving.agents_using(&self.ended);
+        let agents = self.waits_for();
         self.show_waiting(until, &agents);
         let _registry_gone = self.registry.send(HoldFor(agents.clone())).await;
         tokio::select! {
@@ -234,12 +251,18 @@ impl Operation {
             () = self.emptied(&agents) => Event::Empty,
             () = self.shutdown.cancelled() => Event::Shutdown,
             () = self.ask.requester.cancelled() => Event::RequesterGone,
+            () = self.ask.superseded.cancelled() => Event::Superseded,
             () = self.context.clock.sleep_until(until) => {
                 self.holders = self.serving.holders(&agents, MOST_HOLDERS, self.context.clock.now());
                 self.message = Some(self.held_up());
                 Event::Deadline
             }
         }
+    }
+
+    /// The agents whose turns may call what goes.
+    fn waits_for(&self) -> Agents {
+        self.serving.agents_using(&self.ended)
     }
 
     fn held_up(&self) -> String {
@@ -261,19 +284,25 @@ impl Operation {
 
     async fn publish(&mut self) -> Option<Event> {
         let built = self.built.as_mut()?;
-        let settings = match self.machine.state() {
-            State::Published => self.ask.settings.clone(),
-            _ => None,
+        let (settings, shards) = match self.machine.state() {
+            State::Published => (self.ask.settings.clone(), self.shards.take()),
+            _ => (None, None),
         };
         let swap = Swap {
             settings: settings.unwrap_or_else(|| self.serving.roster.settings().clone()),
             inventory: built.inventory.clone(),
+            shards,
         };
-        match self.registry.send(swap).await {
-            Ok(generation) => self.generation = generation,
-            Err(_gone) => self.message = Some("The registry is gone.".to_owned()),
+        match staffing::publish(&self.registry, &self.serving, swap).await {
+            Ok(generation) => {
+                self.generation = generation;
+                None
+            }
+            Err(error) => {
+                self.message = Some(error.to_string());
+                None
+            }
         }
-        None
     }
 
     fn show(&self, phase: &'static str, until: Option<Instant>, reason: Option<&str>) {
@@ -296,10 +325,10 @@ impl Operation {
         }));
     }
 
-    fn conclude(self, phase: Phase) -> Result<Receipt, ReloadError> {
+    fn conclude(self, phase: Phase) -> Result<Receipt, Box<ReloadError>> {
         let State::Done(outcome) = self.machine.state() else {
             self.context.published.show(None);
-            return Err(self.error(ReloadOutcome::Failed, phase));
+            return Err(Box::new(self.error(ReloadOutcome::Failed, phase)));
         };
         let took = self.context.clock.now().duration_since(self.began);
         self.context.telemetry.reloaded(self.ask.trigger, outcome, took);
@@ -319,7 +348,7 @@ impl Operation {
             | ReloadOutcome::Restored
             | ReloadOutcome::Deferred
             | ReloadOutcome::Cancelled
-            | ReloadOutcome::Failed => Err(self.error(outcome, phase)),
+            | ReloadOutcome::Failed => Err(Box::new(self.error(outcome, phase))),
         }
     }
 

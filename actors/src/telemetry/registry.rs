@@ -20,7 +20,7 @@ pub(super) fn touch(series: &Series) {
 
 impl Telemetry {
     /// A reload has ended.
-    pub(crate) fn reloaded(&self, trigger: Trigger, outcome: ReloadOutcome, took: Duration) {
+    pub fn reloaded(&self, trigger: Trigger, outcome: ReloadOutcome, took: Duration) {
         let label = ("outcome", outcome.as_label());
         let by_trigger = [("trigger", trigger.as_label()), label];
         self.series.counter(&RELOADS, &by_trigger).increment(1);

@@ -8,7 +8,8 @@ use understudy_messages::hooks::HookEvent;
 
 use super::Operation;
 use crate::plugin::Served;
-use crate::registry::reload::machine::{Cleanup, Event};
+use crate::registry::reload::machine::{Cleanup, Event, State};
+use crate::registry::staffing;
 
 /// How long calls that are no turn's may still take in an instance that nobody else uses: as long as a route's.
 const LAST_CALLS: Duration = Duration::from_secs(15);
@@ -60,7 +61,21 @@ impl Operation {
         }
     }
 
+    /// Every provider of new settings has its actor on every arbiter before anybody is told of them; then services start.
     pub(super) async fn start(&mut self) -> Event {
+        let stopped = self.machine.state() == State::Starting { stopped: true };
+        if self.ask.superseded.is_cancelled() && !stopped {
+            return Event::Superseded;
+        }
+        if let Some(settings) = &self.ask.settings {
+            match staffing::staff(&self.serving, settings).await {
+                Ok(shards) => self.shards = Some(shards),
+                Err(error) => {
+                    self.message = Some(error.to_string());
+                    return Event::StartFailed;
+                }
+            }
+        }
         let Some(built) = &self.built else {
             return Event::StartFailed;
         };
@@ -84,7 +99,7 @@ impl Operation {
     /// Tells the plugins, and lets the old instances go once the last turn that holds them has ended.
     pub(super) fn settle(&self) -> Event {
         let (old, clock) = (self.serving.clone(), self.context.clock.clone());
-        let Some(new) = self.context.published.load() else {
+        let (Some(new), None) = (self.context.published.load(), &self.message) else {
             return Event::Unsettled;
         };
         let tasks = self.context.loader.supervision.tasks.clone();
