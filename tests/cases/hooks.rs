@@ -39,7 +39,9 @@ fn request(events: &[SharedEvent], turn: TurnId) -> Option<String> {
         | Event::Probed { .. }
         | Event::TerminalFailure(_)
         | Event::StreamContinued(_)
-        | Event::GenerationPublished { .. } => None,
+        | Event::GenerationPublished { .. }
+        | Event::PluginsChanged { .. }
+        | Event::ReloadProgress(_) => None,
     })
 }
 
@@ -52,7 +54,9 @@ fn hooks(event: &Event) -> Vec<(TurnId, Hook, Value)> {
         | Event::WindowOpened { .. }
         | Event::Probed { .. }
         | Event::StreamContinued(_)
-        | Event::GenerationPublished { .. } => Vec::new(),
+        | Event::GenerationPublished { .. }
+        | Event::PluginsChanged { .. }
+        | Event::ReloadProgress(_) => Vec::new(),
     }
 }
 

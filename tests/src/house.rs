@@ -393,7 +393,7 @@ impl House {
             },
         );
         let session = SessionContext {
-            admission: Admission::new(published, admit, self.clock.clone()),
+            admission: Admission::new(published, admit, self.clock.clone(), provider.telemetry.admissions()),
             clock: self.clock.clone(),
             tasks: supervision.tasks.clone(),
             telemetry: provider.telemetry.clone(),

@@ -104,7 +104,7 @@ impl Inventory {
             tools: registration.map(tools).unwrap_or_default(),
             handlers_listed: table.count(&plugin.id),
             hook_calls: table.calls(&plugin.id),
-            calls_in_flight: working.map_or(0, |working| working.served.calls_in_flight()),
+            calls_in_flight: plugin.calls_in_flight(),
             restarts: working.map_or(0, |working| working.served.restarts()),
         }
     }

@@ -2,6 +2,8 @@
 //!
 //! It runs in a task of its own on the registry's arbiter. Gate and publication belong to the registry: it is asked.
 
+mod progress;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,6 +11,7 @@ use std::time::Duration;
 use actix::{Addr, Message};
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Instant;
+use understudy_messages::events;
 use understudy_messages::hooks::HookEvent;
 use understudy_messages::ids::{GenerationId, Name};
 use understudy_messages::registry::{
@@ -17,6 +20,7 @@ use understudy_messages::registry::{
 use understudy_messages::settings::Settings;
 use uuid::Uuid;
 
+pub(super) use self::progress::Progress;
 use super::generation::{Agents, Generation};
 use super::reload::machine::{Cleanup, Effect, Event, Machine, Plan, State};
 use super::{RegistryActor, RegistryContext};
@@ -46,17 +50,6 @@ pub(super) struct HoldFor(pub(super) Agents);
 pub(super) struct Swap {
     pub(super) settings: Arc<Settings>,
     pub(super) inventory: Arc<Inventory>,
-}
-
-/// What the registry and its readers see of a reload.
-#[derive(Clone, Debug)]
-pub(super) struct Progress {
-    pub(super) phase: &'static str,
-    pub(super) plugins: Vec<Name>,
-    pub(super) until: Option<Instant>,
-    pub(super) reason: Option<String>,
-    /// Whom it waits for.
-    pub(super) waits_for: Option<Agents>,
 }
 
 /// One reload.
@@ -143,11 +136,10 @@ impl Operation {
         self.targets = [planned.diff.started.clone(), planned.diff.ended.clone()].concat();
         self.targets.sort();
         self.targets.dedup();
-        let budget = if self.ask.wait { WAIT } else { DRAIN };
         let plan = Plan {
             changes: !planned.diff.is_empty() || self.ask.settings.is_some(),
             exclusive: planned.exclusive,
-            drain_until: self.context.clock.now() + budget,
+            drain_until: self.context.clock.now() + self.budget(),
             watched: self.ask.trigger != Trigger::Api,
         };
         self.planned = Some(planned);
@@ -281,7 +273,11 @@ impl Operation {
             inventory: built.inventory.clone(),
         };
         match self.registry.send(swap).await {
-            Ok(generation) => self.generation = generation,
+            Ok(generation) => {
+                self.generation = generation;
+                let changed = events::Event::PluginsChanged { generation };
+                self.context.tap.publish(|| changed);
+            }
             Err(_gone) => self.message = Some("The registry is gone.".to_owned()),
         }
         None
@@ -337,35 +333,18 @@ impl Operation {
         }
     }
 
-    fn show(&self, phase: &'static str, until: Option<Instant>, reason: Option<&str>) {
-        self.context.published.show(Some(Progress {
-            phase,
-            plugins: self.targets.clone(),
-            until,
-            reason: reason.map(str::to_owned),
-            waits_for: None,
-        }));
-    }
-
-    fn show_waiting(&self, until: Instant, agents: &Agents) {
-        self.context.published.show(Some(Progress {
-            phase: "reloading",
-            plugins: self.targets.clone(),
-            until: Some(until),
-            reason: None,
-            waits_for: Some(agents.clone()),
-        }));
-    }
-
     fn conclude(self, phase: Phase) -> Result<Receipt, ReloadError> {
         let State::Done(outcome) = self.machine.state() else {
             return Err(self.error(ReloadOutcome::Failed, phase));
         };
         let took = self.context.clock.now().duration_since(self.began);
-        self.context.telemetry.reloaded(self.ask.trigger, outcome, took);
-        if outcome != ReloadOutcome::Failed {
+        let at = self.context.clock.wall();
+        self.context.telemetry.reloaded(self.ask.trigger, outcome, took, at);
+        let failed = outcome == ReloadOutcome::Failed;
+        if !failed {
             self.context.published.show(None);
         }
+        self.publish_step(if failed { "failed" } else { "reloading" }, None, Some(outcome));
         match outcome {
             ReloadOutcome::Applied | ReloadOutcome::Unchanged => Ok(self.receipt(outcome)),
             ReloadOutcome::Degraded

@@ -16,11 +16,12 @@ use crate::tap::EventTap;
 use crate::telemetry::Telemetry;
 
 fn shard(clock: &Clock, capacity: usize) -> SessionShardActor {
+    let telemetry = Telemetry::new().expect("sound");
     let context = SessionContext {
-        admission: Admission::new(Arc::default(), Arc::default(), clock.clone()),
+        admission: Admission::new(Arc::default(), Arc::default(), clock.clone(), telemetry.admissions()),
         clock: clock.clone(),
         tasks: Tasks::new(),
-        telemetry: Telemetry::new().expect("sound"),
+        telemetry,
         tap: EventTap::default(),
         ledgers: Arc::new(Ledgers::new(&settings(), clock.now())),
         abort: CancellationToken::new(),
