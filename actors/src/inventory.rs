@@ -10,6 +10,7 @@ mod plan;
 mod policies;
 mod report;
 mod required;
+mod shapes;
 mod start;
 mod tools;
 
@@ -127,6 +128,16 @@ pub enum Level {
     Error,
 }
 
+impl Level {
+    const fn as_label(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+}
+
 /// Something that people should know.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diagnostic {
@@ -140,6 +151,9 @@ pub struct Diagnostic {
     /// Where.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<PathBuf>,
+    /// What is used in the place of `source`, where two have the same id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active: Option<PathBuf>,
     /// When.
     pub phase: Phase,
 }
@@ -151,6 +165,7 @@ impl Diagnostic {
             plugin_id: plugin.cloned(),
             message: message.into(),
             source: None,
+            active: None,
             phase,
         }
     }

@@ -17,6 +17,7 @@ use field::Reading;
 pub use problem::Problem;
 
 mod document;
+pub(crate) mod edit;
 mod environment;
 mod field;
 mod path;
