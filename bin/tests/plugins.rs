@@ -210,6 +210,41 @@ fn what_everybody_may_write_to_is_present_but_blocked_until_it_is_mended_case_t4
 }
 
 #[test]
+fn of_two_with_one_id_the_first_is_used_and_the_other_is_named_case_t41() {
+    let place = Place::new();
+    let (first, second) = (place.plugin(), place.0.join("plugins/second"));
+    fs::create_dir_all(&second).expect("a folder");
+    fs::write(second.join("openclaw.plugin.json"), MANIFEST.replace("quiet", "QUIET")).expect("written");
+    fs::write(second.join("index.js"), CODE).expect("written");
+    let built_in = place.0.join("plugins/third");
+    fs::create_dir_all(&built_in).expect("a folder");
+    fs::write(
+        built_in.join("openclaw.plugin.json"),
+        MANIFEST.replace("quiet", "canon"),
+    )
+    .expect("written");
+    fs::write(built_in.join("index.js"), CODE).expect("written");
+    let found = place.alone(&["plugins", "doctor"]);
+    assert_eq!(
+        (found.code, &found.json["pluginErrors"]),
+        (Some(1), &json!([])),
+        "{}",
+        found.errors
+    );
+    let shadowing = found.json["sourceShadowing"].as_array().expect("a list");
+    let of = |id: &str| {
+        let found = shadowing
+            .iter()
+            .find(|it| it["pluginId"].as_str().is_some_and(|own| own.eq_ignore_ascii_case(id)));
+        found.unwrap_or_else(|| panic!("{id}: {shadowing:?}"))
+    };
+    let path = |path: &Path| json!(path.canonicalize().expect("real"));
+    assert_eq!(of("quiet")["active"], path(&first));
+    assert_eq!(of("quiet")["shadowedSource"], path(&second));
+    assert_eq!(of("canon")["active"], path(&built_in));
+}
+
+#[test]
 fn a_plugin_of_a_running_gateway_is_taken_anew_when_its_operator_asks() {
     let place = Place::new();
     let gateway = place.serve();

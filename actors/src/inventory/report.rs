@@ -13,7 +13,7 @@ use understudy_plugins::{Registration, activation};
 use super::candidates::Candidate;
 use super::plan::Intended;
 use super::shapes::{Notice, Shape, notices, shape};
-use super::{Diagnostic, Failure, Inventory, Phase, Planned, Plugin, Source, Status};
+use super::{Diagnostic, Failure, Inventory, Level, Phase, Planned, Plugin, Source, Status};
 
 /// Every plugin, and what people should know.
 #[derive(Serialize)]
@@ -179,9 +179,14 @@ impl One {
 impl Planned {
     /// What there is and what of it would be loaded, without any of its code.
     pub fn report(&self) -> Report {
+        let failed = self.plugins.iter().filter_map(|intended| {
+            let failure = intended.source.as_ref()?.as_ref().err()?;
+            let id = Some(&intended.candidate.id);
+            Some(Diagnostic::new(Level::Error, failure.phase, id, &*failure.error))
+        });
         Report {
             plugins: self.plugins.iter().map(One::intended).collect(),
-            diagnostics: self.diagnostics.clone(),
+            diagnostics: self.diagnostics.iter().cloned().chain(failed).collect(),
             compatibility: Vec::new(),
         }
     }
