@@ -26,7 +26,7 @@ impl Shape {
             (0, true, false) => Self::HookOnly,
             (0, ..) => Self::NonCapability,
             (1, ..) => Self::PlainCapability,
-            (_, ..) => Self::HybridCapability,
+            _ => Self::HybridCapability,
         }
     }
 
