@@ -3,6 +3,7 @@
 mod conductor;
 mod failover;
 pub mod ledger;
+mod pool;
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,9 +16,10 @@ use understudy_messages::turn::Performance;
 use understudy_providers::Upstream;
 
 pub use failover::{Situation, Step, continuable, next_step};
+pub use pool::ProviderPoolActor;
 
 use self::conductor::Conductor;
-use self::ledger::Ledgers;
+use self::ledger::LedgerBook;
 use crate::supervision::{EndOfLife, Tasks};
 use crate::tap::EventTap;
 use crate::telemetry::Telemetry;
@@ -33,8 +35,8 @@ pub struct ProviderContext {
     pub telemetry: Arc<Telemetry>,
     /// Where events go.
     pub tap: EventTap,
-    /// How the candidates are.
-    pub ledgers: Arc<Ledgers>,
+    /// How the candidates are, by generation.
+    pub ledgers: Arc<LedgerBook>,
 }
 
 /// One provider on one arbiter.

@@ -9,6 +9,7 @@ mod holders;
 mod operation;
 pub mod reload;
 mod roster;
+mod staffing;
 mod sync;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -36,8 +37,9 @@ pub use roster::{CastError, Roster};
 
 use self::admission::Turnstile;
 use self::generation::Agents;
-use self::operation::{HoldFor, Operation, Swap};
+use self::operation::{ArbiterChanged, HoldFor, Operation, Swap};
 use crate::inventory::{Inventory, Loader};
+use crate::provider::ledger::{LedgerBook, Ledgers};
 use crate::supervision::EndOfLife;
 use crate::tap::EventTap;
 use crate::telemetry::Telemetry;
@@ -61,6 +63,8 @@ pub struct RegistryContext {
     pub telemetry: Arc<Telemetry>,
     /// Where events go.
     pub tap: EventTap,
+    /// Where the ledgers of generations are found.
+    pub ledgers: Arc<LedgerBook>,
 }
 
 /// Owns generations and admission. One per process, on an arbiter of its own.
@@ -107,11 +111,19 @@ impl RegistryActor {
         (port, registry.clone().recipient())
     }
 
-    fn register(&mut self, shard: Arc<Shard>) -> Result<ShardIndex, RegisterShardError> {
+    fn register(&mut self, shard: Arc<Shard>, settings: &Settings) -> Result<ShardIndex, RegisterShardError> {
+        let serving = self.context.published.load();
+        let serves = serving
+            .as_ref()
+            .map_or(&self.context.settings, |it| it.roster.settings());
+        if **serves != *settings {
+            return Err(RegisterShardError::Outdated);
+        }
         if self.shards.len() < self.context.shards_expected {
             self.shards.push(shard);
             if self.shards.len() == self.context.shards_expected {
-                self.publish(self.context.settings.clone(), self.context.inventory.clone());
+                let (settings, inventory) = (self.context.settings.clone(), self.context.inventory.clone());
+                self.publish(settings, inventory);
             }
             return Ok(ShardIndex(self.shards.len() - 1));
         }
@@ -121,7 +133,7 @@ impl RegistryActor {
             .position(|listed| listed.gone())
             .ok_or(RegisterShardError::Complete)?;
         self.shards[index] = shard.clone();
-        if let Some(serving) = self.context.published.load() {
+        if let Some(serving) = serving {
             serving.replace_shard(ShardIndex(index), shard);
         }
         Ok(ShardIndex(index))
@@ -132,8 +144,13 @@ impl RegistryActor {
         let id = GenerationId(before.as_ref().map_or(1, |serving| serving.id.0 + 1));
         self.context.telemetry.install(&settings);
         self.context.telemetry.install_tools(inventory.tools().all());
+        let clean = Arc::default();
+        let known = before.as_ref().map_or(&clean, |serving| &serving.ledgers);
+        let ledgers = Arc::new(Ledgers::new(&settings, known, self.context.clock.now()));
+        // before the first turn: whoever conducts it looks here
+        self.context.ledgers.enter(id, &ledgers);
         let roster = Roster::new(settings);
-        let generation = Arc::new(Generation::new(id, roster, inventory, self.shards.clone()));
+        let generation = Arc::new(Generation::new(id, roster, inventory, ledgers, self.shards.clone()));
         self.context.telemetry.generation(id.0);
         self.context.published.store(generation.clone());
         // whoever looked before the swap and enters after it finds a closed gate, and asks for the new one
@@ -146,6 +163,18 @@ impl RegistryActor {
             .publish(|| Event::GenerationPublished { generation: id });
         tracing::info!(generation = id.0, shards = self.shards.len(), "generation published");
         id
+    }
+
+    /// Publishes what a reload has made ready, unless an arbiter has come anew since: then nothing changes.
+    fn swap(&mut self, swap: Swap) -> Result<GenerationId, ArbiterChanged> {
+        if let Some(shards) = swap.shards {
+            let same = |(one, other): (&Arc<Shard>, &Arc<Shard>)| Arc::ptr_eq(&one.sessions, &other.sessions);
+            if !self.shards.iter().zip(&shards).all(same) {
+                return Err(ArbiterChanged);
+            }
+            self.shards = shards;
+        }
+        Ok(self.publish(swap.settings, swap.inventory))
     }
 
     fn reload(&mut self, ask: Reload, registry: Addr<Self>) -> Reloading {
@@ -221,10 +250,13 @@ impl Handler<RegisterShard> for RegistryActor {
     type Result = Result<ShardIndex, RegisterShardError>;
 
     fn handle(&mut self, shard: RegisterShard, _: &mut Context<Self>) -> Self::Result {
-        self.register(Arc::new(Shard {
+        let settings = shard.settings;
+        let shard = Shard {
             sessions: shard.shard,
+            pool: shard.pool,
             providers: shard.providers,
-        }))
+        };
+        self.register(Arc::new(shard), &settings)
     }
 }
 
@@ -292,7 +324,7 @@ impl Handler<Swap> for RegistryActor {
     type Result = MessageResult<Swap>;
 
     fn handle(&mut self, swap: Swap, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(self.publish(swap.settings, swap.inventory))
+        MessageResult(self.swap(swap))
     }
 }
 

@@ -32,7 +32,6 @@ pub use self::told::transcript;
 use self::memory::Memory;
 use self::shard::TurnFinished;
 use self::turn::Turn;
-use crate::provider::ledger::Ledgers;
 use crate::registry::Admission;
 use crate::supervision::Tasks;
 use crate::tap::EventTap;
@@ -54,8 +53,6 @@ pub struct SessionContext {
     pub telemetry: Arc<Telemetry>,
     /// Where events go.
     pub tap: EventTap,
-    /// How the candidates are.
-    pub ledgers: Arc<Ledgers>,
     /// Ends the turns that a shutdown does not wait for any longer.
     pub abort: CancellationToken,
     /// The room that all transcripts share.

@@ -5,7 +5,6 @@
 //! address in the place of the old one.
 
 use std::panic::AssertUnwindSafe;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -34,11 +33,13 @@ pub enum ActorKind {
     SessionShard,
     /// A provider on one arbiter.
     Provider,
+    /// What starts the providers of one arbiter.
+    ProviderPool,
 }
 
 impl ActorKind {
     /// Every kind.
-    pub const ALL: [Self; 3] = [Self::Registry, Self::SessionShard, Self::Provider];
+    pub const ALL: [Self; 4] = [Self::Registry, Self::SessionShard, Self::Provider, Self::ProviderPool];
 
     /// The label's spelling.
     pub const fn as_label(self) -> &'static str {
@@ -46,6 +47,7 @@ impl ActorKind {
             Self::Registry => "registry",
             Self::SessionShard => "session_shard",
             Self::Provider => "provider",
+            Self::ProviderPool => "provider_pool",
         }
     }
 }
@@ -137,29 +139,57 @@ impl Supervision {
     ) where
         A: Actor<Context = Context<A>>,
     {
-        let launch = Rc::new(move || {
-            let (told, ended) = oneshot::channel();
-            publish(start(EndOfLife { _told: told }).start());
-            ended
+        let always = Arc::new(());
+        let held = always.clone();
+        self.supervise_for(kind, &always, start, move |&(), addr| {
+            let _as_long_as_the_app = &held;
+            publish(addr);
         });
-        let first = launch();
-        let this = self.clone();
+    }
+
+    /// As [`Supervision::supervise`], for as long as somebody else holds `place`: an actor that ends after that ends for good.
+    pub fn supervise_for<A, P>(
+        &self,
+        kind: ActorKind,
+        place: &Arc<P>,
+        start: impl Fn(EndOfLife) -> A + 'static,
+        publish: impl Fn(&P, Addr<A>) + 'static,
+    ) where
+        A: Actor<Context = Context<A>>,
+        P: 'static,
+    {
+        let place = Arc::downgrade(place);
+        let launch = {
+            let place = place.clone();
+            move || {
+                let place = place.upgrade()?;
+                let (told, ended) = oneshot::channel();
+                publish(&place, start(EndOfLife { _told: told }).start());
+                Some(ended)
+            }
+        };
+        let (first, this) = (launch(), self.clone());
         self.tasks.spawn_until_stop("supervision", async move {
-            this.keep_running(kind, first, &*launch).await;
+            let wanted = || place.strong_count() > 0;
+            this.keep_running(kind, first, &wanted, &launch).await;
         });
     }
 
     async fn keep_running(
         &self,
         kind: ActorKind,
-        first: oneshot::Receiver<()>,
-        launch: &dyn Fn() -> oneshot::Receiver<()>,
+        first: Option<oneshot::Receiver<()>>,
+        wanted: &dyn Fn() -> bool,
+        launch: &dyn Fn() -> Option<oneshot::Receiver<()>>,
     ) {
-        let mut ended = first;
+        let mut started = first;
         let mut backoff = RESTART_BACKOFF;
-        loop {
+        while let Some(ended) = started {
             let born = self.clock.now();
             let _always_dropped = ended.await;
+            if !wanted() {
+                return;
+            }
             if self.clock.now().duration_since(born) >= RESTART_FORGET {
                 backoff = RESTART_BACKOFF;
             }
@@ -167,7 +197,7 @@ impl Supervision {
             self.telemetry.restarted(kind);
             self.clock.sleep(backoff).await;
             backoff = (backoff * 2).min(RESTART_CAP);
-            ended = launch();
+            started = launch();
         }
     }
 }
@@ -175,6 +205,7 @@ impl Supervision {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
+    use std::rc::Rc;
 
     use actix::{Handler, Message};
 
@@ -247,6 +278,31 @@ mod tests {
             scrape.contains("understudy_actor_restarts_total{actor=\"provider\"} 1"),
             "{scrape}"
         );
+    }
+
+    #[actix::test]
+    async fn an_actor_whose_place_nobody_holds_any_more_ends_for_good() {
+        let telemetry = Telemetry::new().expect("sound");
+        let supervision = Supervision {
+            tasks: Tasks::new(),
+            clock: Clock::real(),
+            telemetry: telemetry.clone(),
+        };
+        let place = Arc::new(std::sync::Mutex::new(None));
+        supervision.supervise_for(
+            ActorKind::Provider,
+            &place,
+            |end| Fragile { life: 1, _end: end },
+            |place, addr| *place.lock().expect("whole") = Some(addr),
+        );
+        let addr = place.lock().expect("whole").clone().expect("published");
+        assert_eq!(addr.send(Ask).await, Ok(1));
+        drop((addr, place));
+        // its supervision is the only task there is
+        supervision.tasks.tracker.close();
+        supervision.tasks.tracker.wait().await;
+        let restarts = "understudy_actor_restarts_total{actor=\"provider\"} 0";
+        assert!(telemetry.render().contains(restarts));
     }
 
     #[actix::test]

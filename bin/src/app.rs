@@ -16,7 +16,7 @@ use anyhow::Context;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
 use understudy_actors::inventory::Loader;
-use understudy_actors::provider::ledger::Ledgers;
+use understudy_actors::provider::ledger::LedgerBook;
 use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
 use understudy_actors::session::TranscriptRoom;
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
@@ -25,11 +25,12 @@ use understudy_actors::telemetry::Telemetry;
 use understudy_messages::clock::Clock;
 use understudy_messages::hooks::HookEvent;
 use understudy_messages::ports::{RegistryPort, Slot};
-use understudy_messages::registry::CloseAdmission;
+use understudy_messages::registry::{CloseAdmission, Trigger};
 use understudy_plugins::hosts::Hosts;
 
 use crate::arbiter::SessionArbiter;
 use crate::config::ServerConfig;
+use crate::configuration::{self, Configuration, Revision};
 use crate::http;
 use crate::plugins;
 
@@ -47,8 +48,10 @@ const CONNECTION_GRACE: Duration = Duration::from_secs(5);
 
 /// Everything that the arbiters of one app share.
 pub struct Shared {
-    /// What the app was configured with.
+    /// What the app was started with.
     pub(crate) config: ServerConfig,
+    /// What it is configured with by now.
+    pub(crate) configuration: Configuration,
     /// The one source of time.
     pub(crate) clock: Clock,
     /// Tasks and restarts.
@@ -61,8 +64,8 @@ pub struct Shared {
     pub(crate) admission: Admission,
     /// Where events go.
     pub(crate) tap: EventTap,
-    /// How the candidates are.
-    pub(crate) ledgers: Arc<Ledgers>,
+    /// How the candidates are, by generation.
+    pub(crate) ledgers: Arc<LedgerBook>,
     /// Turns that may still come.
     pub(crate) in_flight: Arc<Semaphore>,
     /// Room for request bodies that are still arriving, in KiB.
@@ -155,6 +158,11 @@ impl App {
     /// What happens from now on.
     pub fn tap(&self) -> &EventTap {
         &self.shared.tap
+    }
+
+    /// Reads the configuration file again, and the folders of plugins: what has changed serves, or nothing changes.
+    pub fn reload(&self) {
+        self.shared.configuration.look(Trigger::Signal);
     }
 
     /// Turns that hold the serving generation.
@@ -251,8 +259,11 @@ async fn start_registry(
     loader: Loader,
 ) -> anyhow::Result<(Arc<Shared>, Arbiter)> {
     let (published, tap) = (Arc::new(Published::default()), EventTap::default());
+    let ledgers = Arc::new(LedgerBook::default());
     let (registry, admit) = (Arc::new(Slot::default()), Arc::new(Slot::default()));
-    let settings = Arc::new(config.settings.clone());
+    let first = Revision::of(config.clone());
+    let settings = first.settings.clone();
+    let (configuration, orders) = Configuration::new(first);
     let context = RegistryContext {
         inventory: loader.load(&settings).await,
         loader,
@@ -262,6 +273,7 @@ async fn start_registry(
         clock: options.clock.clone(),
         telemetry: supervision.telemetry.clone(),
         tap: tap.clone(),
+        ledgers: ledgers.clone(),
     };
     let shared = Arc::new(Shared {
         clock: options.clock.clone(),
@@ -271,7 +283,7 @@ async fn start_registry(
             options.clock.clone(),
             supervision.telemetry.admissions(),
         ),
-        ledgers: Arc::new(Ledgers::new(&config.settings, options.clock.now())),
+        ledgers,
         in_flight: Arc::new(Semaphore::new(config.settings.limits.in_flight)),
         arriving: Semaphore::new(http::arriving(config.settings.limits.body)),
         responses: Arc::new(http::Responses::new(
@@ -285,6 +297,7 @@ async fn start_registry(
         registry: registry.clone(),
         published,
         tap,
+        configuration,
         config,
     });
     let arbiter = Arbiter::with_tokio_rt(crate::shared_runtime);
@@ -302,6 +315,7 @@ async fn start_registry(
         let _starter_gave_up = up.send(());
     });
     is_up.await.context("the registry did not start")?;
+    configuration::start(&shared, orders);
     Ok((shared, arbiter))
 }
 

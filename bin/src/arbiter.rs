@@ -4,14 +4,14 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use understudy_actors::provider::{ProviderActor, ProviderContext};
+use actix::Recipient;
+use anyhow::Context;
+use understudy_actors::provider::{ProviderContext, ProviderPoolActor};
 use understudy_actors::session::{SessionContext, SessionShardActor, SessionShardSettings};
 use understudy_actors::supervision::ActorKind;
 use understudy_messages::ids::ShardIndex;
-use understudy_messages::ports::{ProviderPort, ShardPort, Slot};
-use understudy_messages::registry::RegisterShard;
-use understudy_messages::settings::ProviderSettings;
-use understudy_providers::Upstream;
+use understudy_messages::ports::{ShardPort, Slot};
+use understudy_messages::registry::{RegisterShard, RegisterShardError, StartProviders};
 
 use crate::app::Shared;
 
@@ -27,21 +27,21 @@ pub(crate) struct SessionArbiter {
 impl SessionArbiter {
     /// Starts the actors of the current thread and lists them with the registry.
     pub(crate) fn start(shared: &Arc<Shared>) -> Self {
-        let shard = start_shard(shared);
-        let providers = start_providers(shared);
+        let (shard, pool) = (start_shard(shared), start_pool(shared));
         let arbiter = Self {
             shared: shared.clone(),
             place: Rc::default(),
         };
-        let (place, registry) = (arbiter.place.clone(), shared.registry.get());
-        shared.supervision.tasks.spawn("register arbiter", async move {
-            let Some(registry) = registry else { return };
-            match registry.register.send(RegisterShard { shard, providers }).await {
-                Ok(Ok(index)) => place.set(Some(index)),
-                Ok(Err(error)) => tracing::error!(%error, "arbiter not listed"),
-                Err(error) => tracing::error!(%error, "registry lost while an arbiter came up"),
-            }
-        });
+        let (place, listing) = (arbiter.place.clone(), shared.clone());
+        shared
+            .supervision
+            .tasks
+            .spawn_until_stop("register arbiter", async move {
+                match register(&listing, shard, pool).await {
+                    Ok(index) => place.set(Some(index)),
+                    Err(error) => tracing::error!(%error, "arbiter not listed"),
+                }
+            });
         arbiter
     }
 
@@ -59,7 +59,6 @@ fn start_shard(shared: &Arc<Shared>) -> Arc<Slot<ShardPort>> {
         tasks: shared.supervision.tasks.clone(),
         telemetry: shared.supervision.telemetry.clone(),
         tap: shared.tap.clone(),
-        ledgers: shared.ledgers.clone(),
         abort: shared.abort.clone(),
         transcripts: shared.transcripts.clone(),
     };
@@ -76,29 +75,8 @@ fn start_shard(shared: &Arc<Shared>) -> Arc<Slot<ShardPort>> {
     slot
 }
 
-fn start_providers(shared: &Arc<Shared>) -> Arc<[Slot<ProviderPort>]> {
-    let settings = &shared.config.settings;
-    let slots: Arc<[Slot<ProviderPort>]> = settings.providers.iter().map(|_| Slot::default()).collect();
-    let client = match understudy_providers::http_client(settings.timeouts.connect) {
-        Ok(client) => client,
-        Err(error) => {
-            tracing::error!(%error, "no HTTP client, this arbiter cannot reach a provider");
-            return slots;
-        }
-    };
-    for (index, provider) in settings.providers.values().enumerate() {
-        start_provider(shared, provider.clone(), client.clone(), slots.clone(), index);
-    }
-    slots
-}
-
-fn start_provider(
-    shared: &Arc<Shared>,
-    provider: Arc<ProviderSettings>,
-    client: reqwest::Client,
-    slots: Arc<[Slot<ProviderPort>]>,
-    index: usize,
-) {
+fn start_pool(shared: &Arc<Shared>) -> Arc<Slot<Recipient<StartProviders>>> {
+    let slot = Arc::new(Slot::default());
     let context = ProviderContext {
         clock: shared.clock.clone(),
         tasks: shared.supervision.tasks.clone(),
@@ -106,14 +84,42 @@ fn start_provider(
         tap: shared.tap.clone(),
         ledgers: shared.ledgers.clone(),
     };
-    let upstream = Rc::new(Upstream::new(provider, client, shared.clock.clone()));
+    let (publish, supervision) = (slot.clone(), shared.supervision.clone());
     shared.supervision.supervise(
-        ActorKind::Provider,
-        move |end| ProviderActor::new(upstream.clone(), context.clone(), end),
-        move |addr| {
-            if let Some(slot) = slots.get(index) {
-                slot.set(ProviderActor::port(&addr));
-            }
-        },
+        ActorKind::ProviderPool,
+        move |end| ProviderPoolActor::new(context.clone(), supervision.clone(), end),
+        move |addr| publish.set(ProviderPoolActor::port(&addr)),
     );
+    slot
+}
+
+/// Starts the providers of what serves and lists the arbiter with the registry; once more where something else serves by then.
+async fn register(
+    shared: &Shared,
+    shard: Arc<Slot<ShardPort>>,
+    pool: Arc<Slot<Recipient<StartProviders>>>,
+) -> anyhow::Result<ShardIndex> {
+    loop {
+        let serving = shared.published.load();
+        let settings = serving.map_or_else(
+            || shared.configuration.known().serving.settings.clone(),
+            |it| it.roster.settings().clone(),
+        );
+        let registry = shared.registry.get().context("there is no registry yet")?;
+        let starts = pool.get().context("there is no pool of providers yet")?;
+        let start = StartProviders {
+            settings: settings.clone(),
+        };
+        let listing = RegisterShard {
+            shard: shard.clone(),
+            pool: pool.clone(),
+            providers: starts.send(start).await??,
+            settings,
+        };
+        match registry.register.send(listing).await? {
+            Ok(index) => return Ok(index),
+            Err(RegisterShardError::Outdated) => {}
+            Err(error @ RegisterShardError::Complete) => return Err(error.into()),
+        }
+    }
 }

@@ -3,6 +3,7 @@
 mod admin;
 mod answer;
 mod body;
+mod config;
 mod count;
 mod edge;
 mod error;
@@ -39,6 +40,9 @@ const KEEP: &str = "GET, HEAD, DELETE, OPTIONS";
 /// Methods of a path that names something which can also be changed.
 const CHANGE: &str = "GET, HEAD, PATCH, DELETE, OPTIONS";
 
+/// Methods of a path that is there once and can be replaced.
+const REPLACE: &str = "GET, HEAD, PUT, OPTIONS";
+
 /// The API listener.
 pub(crate) fn api(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
     routes.app_data(web::Data::from(shared.clone())).service(
@@ -72,6 +76,8 @@ pub(crate) fn admin(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
             .service(read("/readyz", admin::readyz))
             .service(read("/startupz", admin::startupz))
             .service(read("/admin/v1/status", admin::status))
+            .service(configuration("/admin/v1/config"))
+            .service(path("/admin/v1/config/rollback", ACT).post(config::rollback))
             .service(read("/admin/v1/plugins", plugins::list))
             .service(reload("/admin/v1/plugins/reload"))
             .service(read("/admin/v1/generations", admin::generations))
@@ -108,6 +114,14 @@ fn session(at: &str) -> Resource {
         .head(sessions::get)
         .patch(sessions::choose)
         .delete(sessions::delete)
+}
+
+fn configuration(at: &str) -> Resource {
+    path(at, REPLACE)
+        .app_data(config::payload())
+        .get(config::get)
+        .head(config::get)
+        .put(config::put)
 }
 
 fn read<F, Args>(at: &str, handler: F) -> Resource

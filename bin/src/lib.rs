@@ -4,6 +4,7 @@ pub mod app;
 mod arbiter;
 pub mod cli;
 pub mod config;
+mod configuration;
 mod http;
 pub mod plugins;
 pub mod scrape;

@@ -62,6 +62,9 @@ pub struct ProviderPort {
     pub attempt: Recipient<Attempt>,
 }
 
+/// The provider actors of one arbiter, by provider index. Whoever holds a slot keeps the actor behind it.
+pub type ProviderPorts = Arc<[Arc<Slot<ProviderPort>>]>;
+
 /// The registry.
 #[derive(Clone, Debug)]
 pub struct RegistryPort {

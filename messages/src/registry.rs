@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::Message;
+use actix::{Message, Recipient};
 
 use tokio_util::sync::CancellationToken;
 
 use crate::ids::{GenerationId, Name, ShardIndex};
-use crate::ports::{ProviderPort, ShardPort, Slot};
+use crate::ports::{ProviderPorts, ShardPort, Slot};
 use crate::settings::Settings;
 
 /// A session arbiter is up. The reply tells its place; a restarted arbiter takes the place of the one that is gone.
@@ -17,9 +17,26 @@ use crate::settings::Settings;
 pub struct RegisterShard {
     /// Its shard.
     pub shard: Arc<Slot<ShardPort>>,
-    /// Its provider actors, by provider index.
-    pub providers: Arc<[Slot<ProviderPort>]>,
+    /// What starts provider actors on it.
+    pub pool: Arc<Slot<Recipient<StartProviders>>>,
+    /// Its provider actors.
+    pub providers: ProviderPorts,
+    /// What they were started for.
+    pub settings: Arc<Settings>,
 }
+
+/// Let every provider of some settings have its actor on this arbiter; one that is unchanged keeps the one it has.
+#[derive(Clone, Debug, Message)]
+#[rtype(result = "Result<ProviderPorts, StartProvidersError>")]
+pub struct StartProviders {
+    /// What is to serve.
+    pub settings: Arc<Settings>,
+}
+
+/// An arbiter that cannot reach providers.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no HTTP client: {0}")]
+pub struct StartProvidersError(pub String);
 
 /// A shard that finds no place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +44,9 @@ pub enum RegisterShardError {
     /// As many arbiters as were announced are up already.
     #[error("all shards are listed already")]
     Complete,
+    /// Other settings serve by now: its providers have to be started for those.
+    #[error("other settings serve meanwhile")]
+    Outdated,
 }
 
 /// A turn that was not admitted.
@@ -207,6 +227,8 @@ pub struct Reload {
     pub trigger: Trigger,
     /// Ends the reload as long as nothing was stopped: whoever asked is gone.
     pub requester: CancellationToken,
+    /// Ends the reload as long as nothing was stopped: a newer one takes its place.
+    pub superseded: CancellationToken,
 }
 
 /// Who asks for a reload.

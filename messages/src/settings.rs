@@ -7,13 +7,13 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use secrecy::SecretString;
+use secrecy::{ExposeSecret, SecretString};
 
 pub use self::plugins::{HookSettings, PluginConfig, PluginEntry, PluginGrants, PluginLimits, PluginsSettings};
 use crate::ids::{ModelRef, Name};
 
 /// Everything that a generation serves from. Valid by construction: every reference resolves.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Providers by name.
     pub providers: BTreeMap<Name, Arc<ProviderSettings>>,
@@ -108,6 +108,28 @@ pub struct ProviderSettings {
     pub key_order: KeyOrder,
     /// Whether streams are asked for usage that the client did not ask for.
     pub ask_usage: bool,
+}
+
+impl PartialEq for ProviderSettings {
+    /// Credentials count too: a provider with another key is another one.
+    fn eq(&self, other: &Self) -> bool {
+        let Self {
+            name,
+            api,
+            base_url,
+            api_keys,
+            models,
+            aggregator,
+            quota_group,
+            key_order,
+            ask_usage,
+        } = self;
+        let keys = api_keys.iter().map(ExposeSecret::expose_secret);
+        (name, api, base_url, models) == (&other.name, &other.api, &other.base_url, &other.models)
+            && (aggregator, quota_group, key_order) == (&other.aggregator, &other.quota_group, &other.key_order)
+            && *ask_usage == other.ask_usage
+            && keys.eq(other.api_keys.iter().map(ExposeSecret::expose_secret))
+    }
 }
 
 /// In which order a provider's credentials are used.

@@ -17,7 +17,7 @@ use crate::hooks::{Hook, Scene, TriedModel};
 use crate::ids::{ModelRef, Name, SessionKey, TurnId};
 use crate::lease::TurnLease;
 use crate::plugin::TurnHooks;
-use crate::ports::{ProviderPort, SessionPort, Slot};
+use crate::ports::{ProviderPorts, SessionPort};
 use crate::request::{Endpoint, RequestFacts};
 use crate::settings::{AgentSettings, Api, ModelSettings, RetrySettings, Timeouts};
 use crate::terminal::TurnFailure;
@@ -110,7 +110,7 @@ pub struct TurnContext {
     /// The session that owns it.
     pub session: SessionPort,
     /// The provider actors of the connection's arbiter, by provider index.
-    pub providers: Arc<[Slot<ProviderPort>]>,
+    pub providers: ProviderPorts,
 }
 
 impl TurnContext {

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use understudy::config::ServerConfig;
 use understudy_actors::hooks::{HookTable, Hooks, LoadedPlugin};
 use understudy_actors::inventory::{Inventory, Loader};
-use understudy_actors::provider::ledger::{CandidateState, Ledgers};
+use understudy_actors::provider::ledger::{CandidateState, LedgerBook, Ledgers};
 use understudy_actors::provider::{ProviderActor, ProviderContext};
 use understudy_actors::registry::{Admission, Published, RegistryActor, RegistryContext};
 use understudy_actors::session::{SessionContext, SessionShardActor, SessionShardSettings, TranscriptRoom};
@@ -27,7 +27,7 @@ use understudy_messages::clock::{Clock, Instant};
 use understudy_messages::events::{Event, SharedEvent};
 use understudy_messages::failure::{Cut, Failure, Reason};
 use understudy_messages::ids::{SessionKey, ShardIndex, TurnId};
-use understudy_messages::ports::{ProviderPort, ShardPort, Slot};
+use understudy_messages::ports::{ProviderPort, ProviderPorts, ShardPort, Slot};
 use understudy_messages::provider::{Answered, Attempt, AttemptError};
 use understudy_messages::registry::RegisterShard;
 use understudy_messages::session::RunTurn;
@@ -139,7 +139,7 @@ type Done = dyn Fn(bool);
 /// Plays attempts.
 struct Scripted {
     clock: Clock,
-    ledgers: Arc<Ledgers>,
+    ledgers: Arc<LedgerBook>,
     started: Instant,
     script: Rc<Script>,
     done: Rc<Done>,
@@ -166,12 +166,13 @@ impl Handler<Attempt> for Scripted {
 
     fn handle(&mut self, attempt: Attempt, _: &mut Context<Self>) -> Self::Result {
         let began = self.clock.now();
+        let ledgers = self.ledgers.of(attempt.turn.lease.generation());
         let asked = Asked {
             target: attempt.candidate.model.to_string(),
             since: began.duration_since(self.started),
             now: began,
             attempt: &attempt,
-            ledgers: &self.ledgers,
+            ledgers: &ledgers,
         };
         let act = (self.script)(&asked);
         let probe = asked.is_probe();
@@ -308,7 +309,7 @@ impl House {
         let clock = Clock::real();
         let settings = ServerConfig::parse(config, &|_| None).expect("a good config").settings;
         let telemetry = Telemetry::new().expect("a sound table");
-        let ledgers = Arc::new(Ledgers::new(&settings, clock.now()));
+        let ledgers = Arc::new(LedgerBook::default());
         let supervision = Supervision {
             tasks: Tasks::new(),
             clock: clock.clone(),
@@ -380,6 +381,7 @@ impl House {
             shards_expected: 1,
             published: published.clone(),
             telemetry: provider.telemetry.clone(),
+            ledgers: provider.ledgers.clone(),
             tap: self.tap.clone(),
         };
         let (port, slot) = (registry.clone(), admit.clone());
@@ -398,7 +400,6 @@ impl House {
             tasks: supervision.tasks.clone(),
             telemetry: provider.telemetry.clone(),
             tap: self.tap.clone(),
-            ledgers: provider.ledgers.clone(),
             abort: CancellationToken::new(),
             transcripts: TranscriptRoom::default(),
         };
@@ -418,7 +419,9 @@ impl House {
             .register
             .send(RegisterShard {
                 shard: self.shard.clone(),
+                pool: Arc::default(),
                 providers,
+                settings: Arc::new(settings.clone()),
             })
             .await;
         listed.expect("alive").expect("a place");
@@ -514,8 +517,8 @@ fn start_providers(
     settings: &Settings,
     context: &ProviderContext,
     attempt: &Recipient<Attempt>,
-) -> Arc<[Slot<ProviderPort>]> {
-    let slots: Arc<[Slot<ProviderPort>]> = settings.providers.iter().map(|_| Slot::default()).collect();
+) -> ProviderPorts {
+    let slots: ProviderPorts = settings.providers.iter().map(|_| Arc::default()).collect();
     let client = understudy_providers::http_client(Duration::from_secs(1)).expect("a client");
     for (index, provider) in settings.providers.values().enumerate() {
         let upstream = Rc::new(Upstream::new(provider.clone(), client.clone(), clock.clone()));

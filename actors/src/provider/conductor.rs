@@ -28,7 +28,7 @@ use self::path::{Here, Tried};
 use self::rounds::Rounds;
 use super::ProviderContext;
 use super::failover::{Situation, Step, next_step};
-use super::ledger::{Purpose, Rest, Ticket};
+use super::ledger::{Ledgers, Purpose, Rest, Ticket};
 
 /// How long an ending may wait for a client that does not read.
 const ENDING_GRACE: Duration = Duration::from_secs(5);
@@ -38,6 +38,8 @@ pub(super) struct Conductor {
     turn: Arc<TurnContext>,
     cast: Cast,
     context: Arc<ProviderContext>,
+    /// Those of the turn's generation.
+    ledgers: Arc<Ledgers>,
     here: Here,
     tried: Vec<Tried>,
     attempts: Vec<AttemptRecord>,
@@ -66,6 +68,7 @@ enum Next {
 impl Conductor {
     pub(super) fn new(perform: Perform, context: Arc<ProviderContext>) -> Self {
         Self {
+            ledgers: context.ledgers.of(perform.turn.lease.generation()),
             turn: perform.turn,
             cast: perform.cast,
             context,
@@ -193,7 +196,7 @@ impl Conductor {
 
     fn situation(&self, from: &Candidate, failure: &Failure, probe: bool) -> Situation<'_> {
         let now = self.context.clock.now();
-        let ledger = self.context.ledgers.get(from.provider);
+        let ledger = self.ledgers.get(from.provider);
         let credential = self.here.used.last().copied().unwrap_or_default();
         let retry = &self.turn.retry;
         let most = u32::try_from(2 * self.cast.candidates.len() + 2).unwrap_or(u32::MAX);
@@ -278,7 +281,7 @@ impl Conductor {
 
     fn enter(&self, candidate: &Candidate, purpose: Purpose<'_>) -> Result<Ticket, Rest> {
         let now = self.context.clock.now();
-        let ledger = self.context.ledgers.get(candidate.provider);
+        let ledger = self.ledgers.get(candidate.provider);
         ledger
             .ok_or(Rest::nobody(now))?
             .enter(&candidate.model.model, purpose, now)

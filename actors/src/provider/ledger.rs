@@ -3,6 +3,7 @@
 //! While nothing is wrong, asking it costs two atomic loads and telling it of a success one atomic store: no lock, no
 //! message. Only trouble takes the lock.
 
+mod book;
 mod breaker;
 mod ladder;
 mod ticket;
@@ -17,8 +18,9 @@ use std::time::Duration;
 use understudy_messages::clock::Instant;
 use understudy_messages::failure::Reason;
 use understudy_messages::ids::Name;
-use understudy_messages::settings::{BreakerSettings, KeyOrder, ProviderSettings, Settings};
+use understudy_messages::settings::{BreakerSettings, KeyOrder, ProviderSettings};
 
+pub use book::{LedgerBook, Ledgers};
 pub use ticket::{Purpose, Settled, Ticket, WindowOpened};
 pub use view::{CandidateState, CandidateView, CredentialView, ProviderView};
 
@@ -65,81 +67,34 @@ struct Account {
     count: AtomicUsize,
 }
 
-/// The ledger of one provider.
+/// When a model last answered, in milliseconds since the record's `epoch`, plus one.
+type Pulse = Arc<AtomicU64>;
+
+/// The ledger of one provider, as one generation sees it.
 #[derive(Debug)]
 pub struct Ledger {
     settings: Arc<ProviderSettings>,
     breaker: BreakerSettings,
     spread: Spread,
     account: Arc<Account>,
+    /// Of each listed model.
+    pulses: BTreeMap<Name, Pulse>,
+    record: Arc<Record>,
+}
+
+/// What is known of a provider, shared by the generations that have it unchanged.
+#[derive(Debug)]
+struct Record {
     breakers: Mutex<HashMap<Name, Breaker>>,
     /// How many breakers have failures on them.
     troubled: AtomicUsize,
-    /// When each listed model last answered, in milliseconds since `epoch`, plus one.
-    pulses: BTreeMap<Name, AtomicU64>,
     /// Models that took no prefill: no fault of theirs, so that it is no part of their health.
     without_prefill: Mutex<BTreeSet<Name>>,
     uses: Vec<AtomicU64>,
     epoch: Instant,
 }
 
-/// The ledgers of all providers, by provider index.
-#[derive(Debug)]
-pub struct Ledgers(Vec<Arc<Ledger>>);
-
-impl Ledgers {
-    /// Clean ledgers for every provider in the settings.
-    pub fn new(settings: &Settings, now: Instant) -> Self {
-        let listed = settings.listed();
-        let mut groups: HashMap<Name, Arc<Account>> = HashMap::new();
-        let ledger = |provider: &Arc<ProviderSettings>| {
-            let account = match &provider.quota_group {
-                Some(group) => groups.entry(group.clone()).or_default().clone(),
-                None => Arc::default(),
-            };
-            let models = listed.iter().filter(|model| model.provider == provider.name);
-            let pulses = models.map(|model| (model.model.clone(), AtomicU64::new(0))).collect();
-            Arc::new(Ledger::new(provider.clone(), settings.breaker, account, pulses, now))
-        };
-        Self(settings.providers.values().map(ledger).collect())
-    }
-
-    /// The ledger of a provider by its index.
-    pub fn get(&self, provider: usize) -> Option<&Arc<Ledger>> {
-        self.0.get(provider)
-    }
-
-    /// All of them.
-    pub fn iter(&self) -> impl Iterator<Item = &Arc<Ledger>> {
-        self.0.iter()
-    }
-}
-
 impl Ledger {
-    fn new(
-        settings: Arc<ProviderSettings>,
-        breaker: BreakerSettings,
-        account: Arc<Account>,
-        pulses: BTreeMap<Name, AtomicU64>,
-        epoch: Instant,
-    ) -> Self {
-        Self {
-            spread: Spread {
-                aggregator: settings.aggregator,
-                grouped: settings.quota_group.is_some(),
-            },
-            uses: (0..settings.api_keys.len().max(1)).map(|_| AtomicU64::new(0)).collect(),
-            breakers: Mutex::default(),
-            without_prefill: Mutex::default(),
-            troubled: AtomicUsize::new(0),
-            settings,
-            breaker,
-            account,
-            pulses,
-            epoch,
-        }
-    }
-
     /// The provider's name.
     pub fn provider(&self) -> &Name {
         &self.settings.name
@@ -155,7 +110,7 @@ impl Ledger {
 
     /// Whether another credential than `used` could be asked for `model` now.
     pub fn another_credential(&self, model: &Name, used: &[usize], now: Instant) -> bool {
-        self.uses.len() > used.len() && self.choose(model, Purpose::Rotate { used }, now).is_ok()
+        self.record.uses.len() > used.len() && self.choose(model, Purpose::Rotate { used }, now).is_ok()
     }
 
     /// Whether the turn that used `credential` may ask `model` with it again.
@@ -170,7 +125,7 @@ impl Ledger {
     /// Why it rests.
     pub fn enter(self: &Arc<Self>, model: &Name, purpose: Purpose<'_>, now: Instant) -> Result<Ticket, Rest> {
         let (credential, probe) = self.choose_and_claim(model, purpose, now)?;
-        if let Some(uses) = self.uses.get(credential) {
+        if let Some(uses) = self.record.uses.get(credential) {
             uses.fetch_add(1, Ordering::Relaxed);
         }
         Ok(Ticket::new(self.clone(), model.clone(), credential, probe))
@@ -178,7 +133,7 @@ impl Ledger {
 
     /// Remembers that `model` goes on from no text that stands last.
     pub fn note_prefill_refused(&self, model: &Name) {
-        let mut refusals = lock(&self.without_prefill);
+        let mut refusals = lock(&self.record.without_prefill);
         if refusals.len() >= MOST_REFUSALS {
             refusals.clear();
         }
@@ -187,7 +142,7 @@ impl Ledger {
 
     /// Whether `model` has refused to go on from a text that stood last.
     pub fn refuses_prefill(&self, model: &Name) -> bool {
-        lock(&self.without_prefill).contains(model)
+        lock(&self.record.without_prefill).contains(model)
     }
 
     /// Forgets the windows and breakers of one model, or of all.
@@ -200,13 +155,13 @@ impl Ledger {
     }
 
     fn is_clean(&self) -> bool {
-        self.account.count.load(Ordering::Acquire) == 0 && self.troubled.load(Ordering::Acquire) == 0
+        self.account.count.load(Ordering::Acquire) == 0 && self.record.troubled.load(Ordering::Acquire) == 0
     }
 
     /// Which credential would be asked, and whether that would be a probe.
     fn choose(&self, model: &Name, purpose: Purpose<'_>, now: Instant) -> Result<(usize, bool), Rest> {
         let windows = lock(&self.account.windows);
-        let open = lock(&self.breakers).get(model).and_then(|breaker| breaker.open);
+        let open = lock(&self.record.breakers).get(model).and_then(|breaker| breaker.open);
         self.choose_among(&windows, open.as_ref(), model, purpose, now)
     }
 
@@ -215,7 +170,7 @@ impl Ledger {
             return Ok((self.first_credential(purpose), false));
         }
         let mut windows = lock(&self.account.windows);
-        let mut breakers = lock(&self.breakers);
+        let mut breakers = lock(&self.record.breakers);
         let open = breakers.get(model).and_then(|breaker| breaker.open);
         let (credential, probe) = self.choose_among(&windows, open.as_ref(), model, purpose, now)?;
         if probe {
@@ -258,7 +213,7 @@ impl Ledger {
 
     /// The credentials that may be asked, in the order in which they are tried.
     fn credentials<'a>(&'a self, purpose: Purpose<'a>) -> impl Iterator<Item = usize> + 'a {
-        let count = self.uses.len();
+        let count = self.record.uses.len();
         let least = match self.settings.key_order {
             KeyOrder::Listed => 0,
             KeyOrder::LeastUsed => self.least_used(purpose),
@@ -269,9 +224,9 @@ impl Ledger {
     }
 
     fn least_used(&self, purpose: Purpose<'_>) -> usize {
-        let allowed = (0..self.uses.len()).filter(|credential| purpose.allows(*credential));
+        let allowed = (0..self.record.uses.len()).filter(|credential| purpose.allows(*credential));
         allowed
-            .min_by_key(|credential| self.uses[*credential].load(Ordering::Relaxed))
+            .min_by_key(|credential| self.record.uses[*credential].load(Ordering::Relaxed))
             .unwrap_or_default()
     }
 
@@ -283,25 +238,25 @@ impl Ledger {
     }
 
     fn breakers<T>(&self, work: impl FnOnce(&mut HashMap<Name, Breaker>) -> T) -> T {
-        let mut breakers = lock(&self.breakers);
+        let mut breakers = lock(&self.record.breakers);
         if breakers.len() >= MOST_BREAKERS {
             breakers.retain(|_, breaker| breaker.open.is_some());
         }
         let done = work(&mut breakers);
-        self.troubled.store(breakers.len(), Ordering::Release);
+        self.record.troubled.store(breakers.len(), Ordering::Release);
         done
     }
 
     fn note_success(&self, model: &Name, now: Instant) {
         if let Some(pulse) = self.pulses.get(model) {
-            let since = now.saturating_duration_since(self.epoch).as_millis();
+            let since = now.saturating_duration_since(self.record.epoch).as_millis();
             pulse.store(u64::try_from(since).unwrap_or(u64::MAX - 1) + 1, Ordering::Release);
         }
     }
 
     fn last_success(&self, model: &Name) -> Option<Instant> {
         let pulse = self.pulses.get(model)?.load(Ordering::Acquire);
-        Some(self.epoch + Duration::from_millis(pulse.checked_sub(1)?))
+        Some(self.record.epoch + Duration::from_millis(pulse.checked_sub(1)?))
     }
 }
 

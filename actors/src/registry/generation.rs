@@ -3,14 +3,18 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
 
+use actix::Recipient;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::Notify;
-use understudy_messages::clock::Instant;
+use understudy_messages::clock::{Clock, Instant};
 use understudy_messages::ids::{GenerationId, Name, ShardIndex, TurnId};
 use understudy_messages::lease::{Holding, TurnLease};
-use understudy_messages::ports::{ProviderPort, ShardPort, Slot};
-use understudy_messages::registry::{GenerationState, GenerationStatus, Holder as HolderRow, ReloadStatus};
+use understudy_messages::ports::{ProviderPorts, ShardPort, Slot};
+use understudy_messages::registry::{
+    GenerationState, GenerationStatus, Holder as HolderRow, ReloadStatus, StartProviders,
+};
 use understudy_messages::settings::AgentSettings;
 use understudy_messages::turn::TurnRequest;
 
@@ -20,7 +24,11 @@ use super::operation::{MOST_HOLDERS, Progress};
 use super::roster::Roster;
 use crate::hooks::Hooks;
 use crate::inventory::Inventory;
+use crate::provider::ledger::Ledgers;
 use crate::tools::Tools;
+
+/// How often it is looked whether those that a reload waits for have left.
+const IDLE_LOOK: Duration = Duration::from_millis(500);
 
 /// The actors of one session arbiter. An actor that is started again takes its slot; an arbiter that comes back replaces
 /// the whole.
@@ -28,8 +36,10 @@ use crate::tools::Tools;
 pub struct Shard {
     /// Its sessions.
     pub sessions: Arc<Slot<ShardPort>>,
-    /// Its providers, by provider index.
-    pub providers: Arc<[Slot<ProviderPort>]>,
+    /// What starts its providers.
+    pub pool: Arc<Slot<Recipient<StartProviders>>>,
+    /// Its providers.
+    pub providers: ProviderPorts,
 }
 
 /// What turns are served from.
@@ -41,6 +51,8 @@ pub struct Generation {
     pub roster: Roster,
     /// The plugins that it has.
     pub inventory: Arc<Inventory>,
+    /// How its candidates are.
+    pub ledgers: Arc<Ledgers>,
     /// The hooks and tools of agents that list their plugins.
     agents: HashMap<Name, (Arc<Hooks>, Arc<Tools>)>,
     shards: Vec<ArcSwap<Shard>>,
@@ -51,7 +63,13 @@ pub struct Generation {
 }
 
 impl Generation {
-    pub(super) fn new(id: GenerationId, roster: Roster, inventory: Arc<Inventory>, shards: Vec<Arc<Shard>>) -> Self {
+    pub(super) fn new(
+        id: GenerationId,
+        roster: Roster,
+        inventory: Arc<Inventory>,
+        ledgers: Arc<Ledgers>,
+        shards: Vec<Arc<Shard>>,
+    ) -> Self {
         let hooks = inventory.hooks();
         let tools = inventory.tools();
         let listing = roster.settings().agents.iter().filter_map(|agent| {
@@ -66,6 +84,7 @@ impl Generation {
             agents: listing.collect(),
             roster,
             inventory,
+            ledgers,
             shards: shards.into_iter().map(ArcSwap::from).collect(),
             gates: gates.collect(),
             emptied: Notify::new(),
@@ -96,7 +115,7 @@ impl Generation {
     }
 
     /// The provider actors of one session arbiter; none for an arbiter that is not listed.
-    pub fn providers(&self, index: ShardIndex) -> Arc<[Slot<ProviderPort>]> {
+    pub fn providers(&self, index: ShardIndex) -> ProviderPorts {
         self.shard(index)
             .map_or_else(|| Arc::from([]), |shard| shard.providers.clone())
     }
@@ -212,6 +231,14 @@ pub struct Published {
     past: Mutex<Vec<Weak<Generation>>>,
     closing: AtomicBool,
     reload: ArcSwapOption<Progress>,
+    deferred: ArcSwapOption<Deferred>,
+}
+
+/// The turns that a reload has waited for in vain.
+#[derive(Debug)]
+struct Deferred {
+    generation: Weak<Generation>,
+    turns: Vec<TurnId>,
 }
 
 impl Published {
@@ -266,6 +293,24 @@ impl Published {
             .is_some_and(|it| it.phase != "failed" && it.waits_for.is_none())
     }
 
+    /// Remembers who is inside: what was put off is tried again when they have left.
+    pub(super) fn defer(&self, generation: &Arc<Generation>, agents: &Agents) {
+        self.deferred.store(Some(Arc::new(Deferred {
+            generation: Arc::downgrade(generation),
+            turns: generation.holders.ids(|place| agents.has(place)),
+        })));
+    }
+
+    /// Waits until the turns that the last reload has waited for in vain have ended. Nobody is held meanwhile.
+    pub async fn idle(&self, clock: &Clock) {
+        let Some(deferred) = self.deferred.load_full() else {
+            return;
+        };
+        while deferred.is_inside() {
+            clock.sleep(IDLE_LOOK).await;
+        }
+    }
+
     pub(super) fn show(&self, progress: Option<Progress>) {
         self.reload.store(progress.map(Arc::new));
     }
@@ -284,6 +329,13 @@ impl Published {
 
     pub(super) fn close(&self) {
         self.closing.store(true, Ordering::Release);
+    }
+}
+
+impl Deferred {
+    fn is_inside(&self) -> bool {
+        let generation = self.generation.upgrade();
+        generation.is_some_and(|it| self.turns.iter().any(|turn| it.holders.has(*turn)))
     }
 }
 

@@ -57,6 +57,21 @@ impl Holders {
         (inside.into_iter().map(|(_, row)| row).collect(), omitted)
     }
 
+    /// The turns of the agents that `concerns` tells.
+    pub(super) fn ids(&self, concerns: impl Fn(usize) -> bool) -> Vec<TurnId> {
+        let mut ids = Vec::new();
+        for list in &self.lists {
+            let list = list.lock().unwrap_or_else(PoisonError::into_inner);
+            ids.extend(list.iter().filter(|(_, turn)| concerns(turn.agent)).map(|(id, _)| *id));
+        }
+        ids
+    }
+
+    /// Whether a turn is inside.
+    pub(super) fn has(&self, turn: TurnId) -> bool {
+        self.list(turn).contains_key(&turn)
+    }
+
     fn list(&self, turn: TurnId) -> MutexGuard<'_, HashMap<TurnId, Inside>> {
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(turn);
         let place = usize::try_from(hash % LISTS as u64).unwrap_or_default();

@@ -14,16 +14,14 @@ use understudy_messages::clock::Instant;
 use understudy_messages::events;
 use understudy_messages::hooks::HookEvent;
 use understudy_messages::ids::{GenerationId, Name};
-use understudy_messages::registry::{
-    Holder, Phase, Receipt, Reload, ReloadError, ReloadOutcome, ReopenAdmission, Trigger,
-};
+use understudy_messages::registry::{Holder, Phase, Receipt, Reload, ReloadError, ReloadOutcome, ReopenAdmission};
 use understudy_messages::settings::Settings;
 use uuid::Uuid;
 
 pub(super) use self::progress::Progress;
-use super::generation::{Agents, Generation};
+use super::generation::{Agents, Generation, Shard};
 use super::reload::machine::{Cleanup, Effect, Event, Machine, Plan, State};
-use super::{RegistryActor, RegistryContext};
+use super::{RegistryActor, RegistryContext, staffing};
 use crate::inventory::{Built, Inventory, Planned};
 
 /// How long those who use a target may take to finish.
@@ -45,12 +43,18 @@ const WARNINGS: (usize, usize) = (8, 240);
 pub(super) struct HoldFor(pub(super) Agents);
 
 /// Let a new inventory, and perhaps new settings, serve.
-#[derive(Message)]
-#[rtype(result = "GenerationId")]
+#[derive(Clone, Message)]
+#[rtype(result = "Result<GenerationId, ArbiterChanged>")]
 pub(super) struct Swap {
     pub(super) settings: Arc<Settings>,
     pub(super) inventory: Arc<Inventory>,
+    /// The arbiters, with the providers of new settings.
+    pub(super) shards: Option<Vec<Arc<Shard>>>,
 }
+
+/// An arbiter came anew after its providers had been started.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ArbiterChanged;
 
 /// One reload.
 pub(super) struct Operation {
@@ -63,6 +67,7 @@ pub(super) struct Operation {
     machine: Machine,
     planned: Option<Planned>,
     built: Option<Built>,
+    shards: Option<Vec<Arc<Shard>>>,
     targets: Vec<Name>,
     generation: GenerationId,
     message: Option<String>,
@@ -86,6 +91,7 @@ impl Operation {
             machine: Machine::default(),
             planned: None,
             built: None,
+            shards: None,
             message: None,
             holders: Default::default(),
             ask,
@@ -137,14 +143,22 @@ impl Operation {
         self.targets.sort();
         self.targets.dedup();
         let plan = Plan {
-            changes: !planned.diff.is_empty() || self.ask.settings.is_some(),
+            changes: !planned.diff.is_empty() || self.changes_settings(),
             exclusive: planned.exclusive,
             drain_until: self.context.clock.now() + self.budget(),
-            watched: self.ask.trigger != Trigger::Api,
+            watched: self.ask.settings.is_some(),
         };
         self.planned = Some(planned);
+        if self.ask.superseded.is_cancelled() {
+            return Event::Superseded;
+        }
         self.show("reloading", None, None);
         Event::Prepared(plan)
+    }
+
+    fn changes_settings(&self) -> bool {
+        let serving = self.serving.roster.settings();
+        self.ask.settings.as_ref().is_some_and(|settings| settings != serving)
     }
 
     async fn carry_out(&mut self, effect: Effect) -> Option<Event> {
@@ -167,7 +181,7 @@ impl Operation {
             Effect::StopServices => Some(Event::Stopped(Cleanup::Done)),
             Effect::Dispose => Some(Event::Disposed(self.dispose().await)),
             Effect::Register => Some(self.register().await),
-            Effect::Start => Some(Event::Started),
+            Effect::Start => Some(self.start().await),
             Effect::Discard => {
                 self.discard().await;
                 None
@@ -181,18 +195,16 @@ impl Operation {
                 self.show("failed", None, Some(reason));
                 None
             }
-            Effect::RetryWhenIdle => None,
+            Effect::RetryWhenIdle => {
+                self.context.published.defer(&self.serving, &self.waits_for());
+                None
+            }
         }
     }
 
     /// Holds the agents that use a target, and waits for those of their turns that are inside.
     async fn drain(&mut self, until: Instant) -> Event {
-        let ended = self
-            .planned
-            .as_ref()
-            .map(|planned| planned.diff.ended.clone())
-            .unwrap_or_default();
-        let agents = self.serving.agents_using(&ended);
+        let agents = self.waits_for();
         self.show_waiting(until, &agents);
         let _registry_gone = self.registry.send(HoldFor(agents.clone())).await;
         tokio::select! {
@@ -200,12 +212,19 @@ impl Operation {
             () = self.serving.empty_of(&agents) => Event::Empty,
             () = self.shutdown.cancelled() => Event::Shutdown,
             () = self.ask.requester.cancelled() => Event::RequesterGone,
+            () = self.ask.superseded.cancelled() => Event::Superseded,
             () = self.context.clock.sleep_until(until) => {
                 self.holders = self.serving.holders(&agents, MOST_HOLDERS, self.context.clock.now());
                 self.message = Some(self.held_up());
                 Event::Deadline
             }
         }
+    }
+
+    /// The agents whose turns may call what goes.
+    fn waits_for(&self) -> Agents {
+        let ended = self.planned.as_ref().map(|planned| &planned.diff.ended[..]);
+        self.serving.agents_using(ended.unwrap_or_default())
     }
 
     fn held_up(&self) -> String {
@@ -253,6 +272,27 @@ impl Operation {
         }
     }
 
+    /// Every provider of new settings has its actor on every arbiter before anybody is told of them.
+    async fn start(&mut self) -> Event {
+        let stopped = self.machine.state() == State::Starting { stopped: true };
+        if self.ask.superseded.is_cancelled() && !stopped {
+            return Event::Superseded;
+        }
+        let Some(settings) = &self.ask.settings else {
+            return Event::Started;
+        };
+        match staffing::staff(&self.serving, settings).await {
+            Ok(shards) => {
+                self.shards = Some(shards);
+                Event::Started
+            }
+            Err(error) => {
+                self.message = Some(error.to_string());
+                Event::StartFailed
+            }
+        }
+    }
+
     async fn discard(&mut self) {
         if let Some(built) = self.built.take() {
             built
@@ -264,29 +304,33 @@ impl Operation {
 
     async fn publish(&mut self) -> Option<Event> {
         let built = self.built.as_mut()?;
-        let settings = match self.machine.state() {
-            State::Published => self.ask.settings.clone(),
-            _ => None,
+        let (settings, shards) = match self.machine.state() {
+            State::Published => (self.ask.settings.clone(), self.shards.take()),
+            _ => (None, None),
         };
         let swap = Swap {
             settings: settings.unwrap_or_else(|| self.serving.roster.settings().clone()),
             inventory: built.inventory.clone(),
+            shards,
         };
-        match self.registry.send(swap).await {
+        match staffing::publish(&self.registry, &self.serving, swap).await {
             Ok(generation) => {
                 self.generation = generation;
                 let changed = events::Event::PluginsChanged { generation };
                 self.context.tap.publish(|| changed);
+                None
             }
-            Err(_gone) => self.message = Some("The registry is gone.".to_owned()),
+            Err(error) => {
+                self.message = Some(error.to_string());
+                None
+            }
         }
-        None
     }
 
     /// Tells the plugins, and lets the old instances go once the last turn that holds them has ended.
     fn settle(&self) -> Event {
         let (old, clock) = (self.serving.clone(), self.context.clock.clone());
-        let Some(new) = self.context.published.load() else {
+        let (Some(new), None) = (self.context.published.load(), &self.message) else {
             return Event::Unsettled;
         };
         let tasks = self.context.loader.supervision.tasks.clone();

@@ -23,6 +23,7 @@ use understudy_providers::wire::RequestError;
 pub(super) use self::closing::Closing;
 use super::memory::{Memory, NoRoom};
 use super::{SessionContext, told};
+use crate::provider::ledger::Ledgers;
 use crate::registry::{CastError, GATE_WAIT, Held};
 use crate::telemetry::{QueueCause, TurnResult};
 
@@ -103,7 +104,7 @@ impl Turn {
             Some(claimed) => claimed,
             None => match self.unguarded(&turn).await {
                 Some(refused) => refused,
-                None => self.perform(&turn, cast).await,
+                None => self.perform(&held, &turn, cast).await,
             },
         };
         let change = self.remember(&turn, selected.as_ref(), &performance);
@@ -200,8 +201,9 @@ impl Turn {
     }
 
     /// Lets the lead's provider conduct the turn, within the turn's budget and the caller's deadline.
-    async fn perform(&self, turn: &Arc<TurnContext>, cast: Cast) -> Performance {
-        let lead = self.lead(&cast).and_then(|lead| turn.providers.get(lead.provider));
+    async fn perform(&self, held: &Held, turn: &Arc<TurnContext>, cast: Cast) -> Performance {
+        let lead = self.lead(&cast, &held.generation().ledgers);
+        let lead = lead.and_then(|lead| turn.providers.get(lead.provider));
         let Some(conductor) = lead.and_then(|slot| slot.get()) else {
             return self.conductor_lost(turn).await;
         };
@@ -226,10 +228,10 @@ impl Turn {
     }
 
     /// The first usable candidate, else the first: its provider conducts the turn.
-    fn lead<'a>(&self, cast: &'a Cast) -> Option<&'a Arc<Candidate>> {
+    fn lead<'a>(&self, cast: &'a Cast, ledgers: &Ledgers) -> Option<&'a Arc<Candidate>> {
         let now = self.context.clock.now();
         let usable = |candidate: &&Arc<Candidate>| {
-            let ledger = self.context.ledgers.get(candidate.provider);
+            let ledger = ledgers.get(candidate.provider);
             ledger.is_some_and(|ledger| ledger.rest(&candidate.model.model, now).is_none())
         };
         cast.candidates.iter().find(usable).or(cast.candidates.first())

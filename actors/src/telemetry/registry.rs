@@ -124,7 +124,7 @@ impl Telemetry {
     }
 
     /// A reload has ended, at this time of day.
-    pub(crate) fn reloaded(&self, trigger: Trigger, outcome: ReloadOutcome, took: Duration, at: SystemTime) {
+    pub fn reloaded(&self, trigger: Trigger, outcome: ReloadOutcome, took: Duration, at: SystemTime) {
         let label = ("outcome", outcome.as_label());
         let by_trigger = [("trigger", trigger.as_label()), label];
         self.series.counter(&RELOADS, &by_trigger).increment(1);

@@ -9,7 +9,7 @@ use understudy_messages::clock::Clock;
 use understudy_plugins::hosts::Hosts;
 use understudy_providers::sim::{SimOptions, Simulator};
 
-use super::signals::stop_asked;
+use super::signals::{Asked, Signals};
 use super::{Exit, log, output, sim};
 use crate::config::{ConfigError, ServerConfig, report};
 use crate::{App, AppOptions};
@@ -40,12 +40,16 @@ pub(super) async fn run(args: Args, json: bool, hosts: &Hosts) -> anyhow::Result
         Err(error) => return refuse(error, json),
     };
     log::start(source.config.log);
+    let mut signals = Signals::new()?;
     let app = App::start_hosting(source.config, AppOptions::default(), hosts).await?;
     announce(&app, &source.origin, json);
-    stop_asked().await?;
+    while let Asked::Reload = signals.next().await {
+        tracing::info!("SIGHUP: reading the configuration again");
+        app.reload();
+    }
     let exit = tokio::select! {
         () = app.stop(DRAIN) => Exit::Fine,
-        again = stop_asked() => again.map(|()| Exit::Finding)?,
+        () = signals.stop() => Exit::Finding,
     };
     if let Some(simulator) = source.simulator {
         simulator.stop().await;

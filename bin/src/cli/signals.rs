@@ -1,7 +1,48 @@
 //! How a command that goes on and on is told to end.
 
 use anyhow::Context;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What a running gateway is asked to do.
+pub(super) enum Asked {
+    /// Read the configuration again.
+    Reload,
+    /// End.
+    Stop,
+}
+
+/// The signals that a running gateway listens to. None is missed from its making on.
+pub(super) struct Signals {
+    hangup: Signal,
+    interrupt: Signal,
+    terminate: Signal,
+}
+
+impl Signals {
+    /// # Errors
+    /// The system lets nobody listen for them.
+    pub(super) fn new() -> anyhow::Result<Self> {
+        Ok(Self {
+            hangup: signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?,
+            interrupt: signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?,
+            terminate: signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?,
+        })
+    }
+
+    /// Waits for SIGINT (Ctrl-C) or SIGTERM.
+    pub(super) async fn stop(&mut self) {
+        while let Asked::Reload = self.next().await {}
+    }
+
+    /// Waits for SIGHUP, SIGINT (Ctrl-C) or SIGTERM.
+    pub(super) async fn next(&mut self) -> Asked {
+        tokio::select! {
+            _ = self.hangup.recv() => Asked::Reload,
+            _ = self.interrupt.recv() => Asked::Stop,
+            _ = self.terminate.recv() => Asked::Stop,
+        }
+    }
+}
 
 /// Waits for SIGINT (Ctrl-C) or SIGTERM.
 ///

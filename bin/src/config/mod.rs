@@ -15,6 +15,7 @@ use understudy_messages::settings::{AgentSettings, Settings};
 
 use field::Reading;
 pub use problem::Problem;
+use source::Source;
 
 mod document;
 pub(crate) mod edit;
@@ -25,8 +26,10 @@ mod problem;
 mod quantity;
 mod raw;
 pub mod report;
+pub(crate) mod restart;
 pub(crate) mod schema;
 pub(crate) mod show;
+pub(crate) mod source;
 mod substitution;
 mod suggestion;
 mod unsupported;
@@ -55,6 +58,8 @@ pub struct ServerConfig {
     pub admin_token: Option<SecretString>,
     /// What is logged, and how.
     pub log: LogSettings,
+    /// What it was read from.
+    pub(crate) source: Source,
 }
 
 /// What is logged, and how.
@@ -101,7 +106,7 @@ impl ServerConfig {
     /// Where operators connect unless `listen.admin` says otherwise.
     const ADMIN: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 4243);
     /// The largest file that is read, in bytes: a mistaken path must not fill the memory.
-    const MAX_FILE: u64 = 1 << 20;
+    pub(crate) const MAX_FILE: u64 = 1 << 20;
 
     /// Reads and checks a configuration file, with the variables of this process.
     ///
@@ -109,9 +114,21 @@ impl ServerConfig {
     /// [`ConfigError::Unreadable`] when the file is missing, forbidden, not UTF-8 or larger than 1 MiB;
     /// [`ConfigError::Invalid`] with every problem found in it.
     pub fn load(path: &FilePath) -> Result<Self, ConfigError> {
-        let text = read_bounded(path, Self::MAX_FILE).map_err(ConfigError::Unreadable)?;
-        let mut config = Self::parse(&text, &|name| std::env::var(name).ok())?;
-        config.begin_paths_at(path.parent().unwrap_or(path));
+        Self::read(&Self::text_of(path).map_err(ConfigError::Unreadable)?, Some(path))
+    }
+
+    /// What stands in a configuration file.
+    pub(crate) fn text_of(path: &FilePath) -> io::Result<String> {
+        read_bounded(path, Self::MAX_FILE)
+    }
+
+    /// Checks the text of a file, or text that belongs to none, with the variables of this process.
+    pub(crate) fn read(text: &str, file: Option<&FilePath>) -> Result<Self, ConfigError> {
+        let mut config = Self::parse(text, &|name| std::env::var(name).ok())?;
+        if let Some(file) = file {
+            config.begin_paths_at(file.parent().unwrap_or(file));
+            config.source.file = Some(file.into());
+        }
         Ok(config)
     }
 
@@ -139,7 +156,8 @@ impl ServerConfig {
     pub fn parse(text: &str, env: &Environment<'_>) -> Result<Self, ConfigError> {
         let root = raw::parse(text)?;
         let reading = Reading::new(env);
-        let config = validate::server(&reading.root(&root));
+        let mut config = validate::server(&reading.root(&root));
+        config.source.text = text.into();
         let problems = reading.into_problems();
         if problems.is_empty() {
             Ok(config)

@@ -11,6 +11,7 @@ use super::document::{
     Agent, Cast, Chain, Count, Defaults, Document, Entries, Failover, Flag, Listen, Model, Models, Provider, Secret,
     Status, Time, Word,
 };
+use super::source::References;
 use super::yaml::Yaml;
 
 mod plugins;
@@ -24,7 +25,7 @@ mod tests;
 pub(crate) fn as_yaml(config: &ServerConfig) -> serde_json::Result<String> {
     let mut text = Vec::new();
     let mut serializer = serde_json::Serializer::with_formatter(&mut text, Yaml::default());
-    document(config).serialize(&mut serializer)?;
+    document(config, &References::none()).serialize(&mut serializer)?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
@@ -33,17 +34,22 @@ pub(crate) fn as_yaml(config: &ServerConfig) -> serde_json::Result<String> {
 /// # Errors
 /// None that a configuration can cause.
 pub(crate) fn as_json(config: &ServerConfig) -> serde_json::Result<String> {
-    serde_json::to_string_pretty(&document(config))
+    serde_json::to_string_pretty(&document(config, &References::none()))
 }
 
-fn document(config: &ServerConfig) -> Document {
+/// The settings, with the references that were written in the place of secrets.
+pub(crate) fn with_references(config: &ServerConfig) -> impl Serialize {
+    document(config, &config.source.references())
+}
+
+fn document(config: &ServerConfig, references: &References) -> Document {
     let settings = &config.settings;
     Document {
         listen: Listen {
             api: config.api,
             admin: config.admin,
         },
-        providers: entries(&settings.providers, |provider| self::provider(provider)),
+        providers: entries(&settings.providers, |provider| self::provider(provider, references)),
         models: Models {
             chains: entries(&settings.aliases, |chain| Chain { chain: names(chain) }),
             known: entries(&settings.models, model),
@@ -53,8 +59,13 @@ fn document(config: &ServerConfig) -> Document {
         }),
         plugins: plugins::plugins(&settings.plugins),
         defaults: defaults(settings),
-        client_keys: config.client_keys.iter().map(|_| Secret).collect(),
-        admin_token: config.admin_token.as_ref().map(|_| Secret),
+        client_keys: (0..config.client_keys.len())
+            .map(|place| Secret(references.at(&["client_keys"], place)))
+            .collect(),
+        admin_token: config
+            .admin_token
+            .as_ref()
+            .map(|_| Secret(references.at(&["admin_token"], 0))),
         log: config.log.into(),
     }
 }
@@ -67,14 +78,18 @@ fn entries<N: ToString, S, T>(from: impl IntoIterator<Item = (N, S)>, shape: imp
     )
 }
 
-fn provider(provider: &ProviderSettings) -> Provider {
+fn provider(provider: &ProviderSettings, references: &References) -> Provider {
     let alone = provider.api_keys.len() == 1;
-    let listed = provider.api_keys.iter().filter(|_| !alone);
+    let secret = |place| {
+        let written = |key| references.at(&["providers", &provider.name, key], place);
+        Secret(written("api_key").or_else(|| written("api_keys")))
+    };
+    let listed = (0..provider.api_keys.len()).filter(|_| !alone);
     Provider {
         api: Some(Word(provider.api)),
         base_url: Some(literal(&provider.base_url)),
-        api_key: alone.then_some(Secret),
-        api_keys: listed.map(|_| Secret).collect(),
+        api_key: alone.then(|| secret(0)),
+        api_keys: listed.map(secret).collect(),
         models: provider
             .models
             .as_ref()

@@ -8,14 +8,15 @@ use understudy_messages::ids::Name;
 use understudy_messages::registry::{AdmissionState, GetRegistryStatus, RegistryStatus, ReloadStatus};
 
 use crate::app::Shared;
+use crate::configuration::Fault;
 
 /// The scrape. Rendered off the arbiter: it takes milliseconds.
 pub(super) async fn metrics(shared: web::Data<Shared>) -> HttpResponse {
     let render = move || {
         let telemetry = &shared.supervision.telemetry;
-        telemetry.show_health(&shared.ledgers, shared.clock.now());
         telemetry.show_generations(&shared.published, shared.clock.now());
         if let Some(serving) = shared.published.load() {
+            telemetry.show_health(&serving.ledgers, shared.clock.now());
             serving.inventory.show(telemetry);
         }
         telemetry.render()
@@ -123,6 +124,15 @@ struct Status {
     arbiters: usize,
     providers: Vec<String>,
     models: usize,
+    configuration: Configuration,
+}
+
+/// Which configuration serves, and why not the one that was saved last.
+#[derive(Serialize)]
+struct Configuration {
+    serving: String,
+    waiting: Option<String>,
+    fault: Option<Fault>,
 }
 
 /// `GET /admin/v1/status`
@@ -137,7 +147,7 @@ pub(super) async fn status(shared: web::Data<Shared>) -> HttpResponse {
 }
 
 fn describe(shared: &Shared, status: &RegistryStatus) -> Status {
-    let settings = &shared.config.settings;
+    let (serving, known) = (shared.published.load(), shared.configuration.known());
     Status {
         version: env!("CARGO_PKG_VERSION"),
         uptime_seconds: crate::unix_seconds(&shared.clock).saturating_sub(shared.started),
@@ -146,10 +156,14 @@ fn describe(shared: &Shared, status: &RegistryStatus) -> Status {
         turns_in_flight: status.leases,
         turns_waiting: status.waiting,
         arbiters: status.shards,
-        providers: settings.providers.keys().map(ToString::to_string).collect(),
-        models: shared
-            .published
-            .load()
-            .map_or(0, |serving| serving.roster.names().len()),
+        providers: serving.as_ref().map_or_else(Vec::new, |it| {
+            it.roster.settings().providers.keys().map(ToString::to_string).collect()
+        }),
+        models: serving.map_or(0, |serving| serving.roster.names().len()),
+        configuration: Configuration {
+            serving: known.serving.id.clone(),
+            waiting: known.waiting.as_ref().map(|revision| revision.id.clone()),
+            fault: known.fault.clone(),
+        },
     }
 }

@@ -1,10 +1,11 @@
 //! `/admin/v1/providers`: how the candidates and credentials are, and an operator's word that they are well again.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::{HttpResponse, web};
 use serde::{Deserialize, Serialize};
-use understudy_actors::provider::ledger::{CandidateView, CredentialView, ProviderView};
+use understudy_actors::provider::ledger::{CandidateView, CredentialView, Ledgers, ProviderView};
 use understudy_messages::failure::Reason;
 use understudy_messages::ids::Name;
 use understudy_messages::request::Endpoint;
@@ -47,10 +48,17 @@ struct Credential {
 /// Every provider as it is now.
 pub(super) async fn list(shared: web::Data<Shared>) -> HttpResponse {
     let now = shared.clock.now();
-    let providers = shared.ledgers.iter().map(|ledger| provider(ledger.view(now)));
+    let ledgers = serving(&shared);
+    let providers = ledgers.iter().map(|ledger| provider(ledger.view(now)));
     HttpResponse::Ok().json(Page {
         providers: providers.collect(),
     })
+}
+
+/// The ledgers of the generation that serves.
+fn serving(shared: &Shared) -> Arc<Ledgers> {
+    let serving = shared.published.load();
+    serving.map(|serving| serving.ledgers.clone()).unwrap_or_default()
 }
 
 /// Which model to reset; without one the whole provider is.
@@ -66,7 +74,8 @@ pub(super) async fn reset(
     name: web::Path<String>,
     which: web::Query<Which>,
 ) -> HttpResponse {
-    let Some(ledger) = shared.ledgers.iter().find(|ledger| **ledger.provider() == **name) else {
+    let ledgers = serving(&shared);
+    let Some(ledger) = ledgers.iter().find(|ledger| **ledger.provider() == **name) else {
         let hint = "No provider of this name is configured. GET /admin/v1/providers lists them.";
         return error::respond(
             Endpoint::Chat,

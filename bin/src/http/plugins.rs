@@ -47,6 +47,7 @@ pub(super) async fn reload(shared: web::Data<Shared>, ask: web::Json<Ask>) -> Ht
         wait,
         trigger: Trigger::Api,
         requester,
+        superseded: CancellationToken::new(),
     };
     match registry.reload.send(reload).await {
         Ok(Ok(receipt)) => HttpResponse::Ok().json(Done { ok: true, receipt }),

@@ -96,7 +96,7 @@ impl Conductor {
 
     fn takes_prefill(&self, candidate: &Candidate) -> bool {
         let (request, model) = (&self.turn.request, &candidate.model.model);
-        let ledger = self.context.ledgers.get(candidate.provider);
+        let ledger = self.ledgers.get(candidate.provider);
         let usual = || {
             !ledger.is_some_and(|ledger| ledger.refuses_prefill(model))
                 && takes_prefill(candidate.api, request.endpoint, &request.body)
@@ -112,7 +112,7 @@ impl Conductor {
         }
         if failure.nuance == Some(Nuance::PrefillRefused) && self.here.prefilled {
             self.here.refused_prefill = true;
-            if let Some(ledger) = self.context.ledgers.get(candidate.provider) {
+            if let Some(ledger) = self.ledgers.get(candidate.provider) {
                 ledger.note_prefill_refused(&candidate.model.model);
             }
         }

@@ -119,7 +119,7 @@ impl Conductor {
         let now = self.context.clock.now();
         let later = self.cast.candidates.iter().enumerate().skip(self.here.position + 1);
         let usable = |candidate: &Candidate| {
-            let ledger = self.context.ledgers.get(candidate.provider);
+            let ledger = self.ledgers.get(candidate.provider);
             ledger.is_some_and(|ledger| ledger.rest(&candidate.model.model, now).is_none())
         };
         let mut fitting = later.filter(|(_, next)| self.unfit(next, failure).is_none() && usable(next));
@@ -178,7 +178,7 @@ impl Conductor {
     pub(super) fn soonest(&self) -> Option<Duration> {
         let now = self.context.clock.now();
         let rest = |candidate: &Arc<Candidate>| {
-            let ledger = self.context.ledgers.get(candidate.provider)?;
+            let ledger = self.ledgers.get(candidate.provider)?;
             let rest = ledger.rest(&candidate.model.model, now)?;
             Some(rest.until.saturating_duration_since(now))
         };

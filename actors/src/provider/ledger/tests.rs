@@ -24,7 +24,7 @@ fn ledger_with(keys: usize, edit: impl FnOnce(&mut ProviderSettings)) -> (Arc<Le
     provider.models = Some(vec!["x".into(), "y".into()]);
     settings.providers = [(provider.name.clone(), Arc::new(provider))].into();
     let now = Clock::real().now();
-    let ledgers = Ledgers::new(&settings, now);
+    let ledgers = Ledgers::new(&settings, &Ledgers::default(), now);
     (ledgers.get(0).expect("one").clone(), now)
 }
 
@@ -189,7 +189,7 @@ fn members_of_a_quota_group_share_their_windows() {
         Arc::make_mut(provider).quota_group = Some("account".into());
     }
     let now = Clock::real().now();
-    let ledgers = Ledgers::new(&settings, now);
+    let ledgers = Ledgers::new(&settings, &Ledgers::default(), now);
     let [one, two] = [0, 1].map(|index| ledgers.get(index).expect("there").clone());
     fail(&one, "x", &failure(Reason::RateLimit, Some(60)), now);
     assert_eq!(rests(&two, "anything", now), Some((Reason::RateLimit, now + secs(60))));
@@ -324,5 +324,5 @@ fn unlisted_models_do_not_grow_the_ledger_for_ever() {
     for model in 0..3 * MOST_BREAKERS {
         fail(&ledger, &format!("m{model}"), &failure(Reason::ServerError, None), now);
     }
-    assert!(lock(&ledger.breakers).len() <= MOST_BREAKERS + 1);
+    assert!(lock(&ledger.record.breakers).len() <= MOST_BREAKERS + 1);
 }

@@ -102,20 +102,24 @@ impl Ledger {
     /// The whole ledger as it is at `now`.
     pub fn view(&self, now: Instant) -> ProviderView {
         let mut models: Vec<Name> = self.pulses.keys().cloned().collect();
-        models.extend(lock(&self.breakers).keys().cloned());
+        models.extend(lock(&self.record.breakers).keys().cloned());
         models.sort_unstable();
         models.dedup();
         ProviderView {
             name: self.settings.name.clone(),
             candidates: models.iter().map(|model| self.candidate(model, now)).collect(),
-            credentials: (0..self.uses.len()).map(|place| self.credential(place, now)).collect(),
+            credentials: (0..self.record.uses.len())
+                .map(|place| self.credential(place, now))
+                .collect(),
         }
     }
 
     /// One candidate as it is at `now`.
     pub fn candidate(&self, model: &Name, now: Instant) -> CandidateView {
         let rest = self.choose(model, Purpose::Fresh, now).err();
-        let failures = lock(&self.breakers).get(model).map_or(0, |breaker| breaker.failures);
+        let failures = lock(&self.record.breakers)
+            .get(model)
+            .map_or(0, |breaker| breaker.failures);
         CandidateView {
             model: model.clone(),
             state: rest.as_ref().map_or(CandidateState::Available, CandidateState::of),
@@ -139,7 +143,11 @@ impl Ledger {
         let rest = resting.max_by_key(|ladder| ladder.until);
         CredentialView {
             place,
-            uses: self.uses.get(place).map_or(0, |uses| uses.load(Ordering::Relaxed)),
+            uses: self
+                .record
+                .uses
+                .get(place)
+                .map_or(0, |uses| uses.load(Ordering::Relaxed)),
             reason: rest.map(|ladder| ladder.reason),
             remaining: rest.map_or(Duration::ZERO, |ladder| ladder.until.saturating_duration_since(now)),
         }

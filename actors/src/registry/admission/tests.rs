@@ -9,6 +9,7 @@ fn generation(number: u64) -> Arc<Generation> {
         GenerationId(number),
         Roster::new(Arc::new(settings())),
         crate::registry::testing::no_plugins(),
+        Arc::default(),
         Vec::new(),
     ))
 }

@@ -6,9 +6,7 @@ use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
 
 use super::*;
-use crate::provider::ledger::Ledgers;
 use crate::registry::Admission;
-use crate::registry::testing::settings;
 use crate::session::TranscriptRoom;
 use crate::session::memory::Taken;
 use crate::supervision::Tasks;
@@ -23,7 +21,6 @@ fn shard(clock: &Clock, capacity: usize) -> SessionShardActor {
         tasks: Tasks::new(),
         telemetry,
         tap: EventTap::default(),
-        ledgers: Arc::new(Ledgers::new(&settings(), clock.now())),
         abort: CancellationToken::new(),
         transcripts: TranscriptRoom::default(),
     };

@@ -67,12 +67,15 @@ impl<T: Words> Serialize for Word<T> {
     }
 }
 
-/// A credential, of which nothing is kept and nothing is shown.
-pub(crate) struct Secret;
+/// What is shown in the place of a secret.
+pub(crate) const HIDDEN: &str = "***";
+
+/// A credential, of which nothing is shown but the variable that holds it, where that is known.
+pub(crate) struct Secret(pub(crate) Option<String>);
 
 impl Serialize for Secret {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str("***")
+        serializer.serialize_str(self.0.as_deref().unwrap_or(HIDDEN))
     }
 }
 

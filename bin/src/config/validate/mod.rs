@@ -6,6 +6,7 @@ use secrecy::SecretString;
 use understudy_messages::settings::Settings;
 
 use super::field::{Field, Section};
+use super::source::Source;
 use super::{LogSettings, ServerConfig};
 
 mod agents;
@@ -23,6 +24,7 @@ pub(crate) fn server(root: &Field<'_>) -> ServerConfig {
         client_keys: Vec::new(),
         admin_token: None,
         log: LogSettings::default(),
+        source: Source::default(),
     };
     root.section(|keys| {
         listen(&keys.key("listen"), &mut config);

@@ -1,0 +1,266 @@
+//! Carries out what is ordered about the configuration, one thing after the other.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio_util::sync::CancellationToken;
+use understudy_messages::registry::{Phase, Receipt, Reload, ReloadError, ReloadOutcome, Trigger};
+
+use super::revisions::is_deferred;
+use super::{Change, Changed, Fault, Order, Refused, Revision, Revisions};
+use crate::app::Shared;
+use crate::config::source::{revision_of, write};
+use crate::config::{ConfigError, Problem, ServerConfig, report, restart};
+
+/// How long after the work that held it up, or a busy registry, a revision that waits is tried again.
+const AGAIN: Duration = Duration::from_secs(1);
+
+pub(super) struct Keeper {
+    shared: Arc<Shared>,
+    orders: mpsc::Receiver<Order>,
+    /// Saved while another one was about to be applied.
+    newer: Option<Arc<Revision>>,
+}
+
+impl Keeper {
+    pub(super) fn new(shared: Arc<Shared>, orders: mpsc::Receiver<Order>) -> Self {
+        Self {
+            shared,
+            orders,
+            newer: None,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        loop {
+            while let Some(newer) = self.newer.take() {
+                let _logged = self.install(&newer, Trigger::ConfigWatch).await;
+            }
+            let waiting = self.known().waiting.clone();
+            let shared = self.shared.clone();
+            let idle = async move {
+                shared.published.idle(&shared.clock).await;
+                shared.clock.sleep(AGAIN).await;
+            };
+            tokio::select! {
+                biased;
+                order = self.orders.recv() => match order {
+                    Some(Order::Look(trigger)) => self.look(trigger).await,
+                    Some(Order::Change { change, replaces, reply }) => {
+                        let _gone_meanwhile = reply.send(self.change(change, &replaces).await);
+                    }
+                    None => return,
+                },
+                () = idle, if waiting.is_some() => self.newer = waiting,
+            }
+        }
+    }
+
+    fn known(&self) -> Arc<Revisions> {
+        self.shared.configuration.known()
+    }
+
+    fn learn(&self, known: Revisions) {
+        self.shared.configuration.known.store(Arc::new(known));
+    }
+
+    /// The file may have changed; a signal also takes anew what its plugins' folders hold.
+    async fn look(&mut self, trigger: Trigger) {
+        let known = self.known();
+        match self.saved().await {
+            Ok(found) if found.id == known.saved().id && trigger != Trigger::Signal => self.learn(known.sound()),
+            Ok(found) => {
+                let _logged = self.install(&found, trigger).await;
+            }
+            Err(fault) => self.refuse(fault, trigger),
+        }
+    }
+
+    /// While another one is being applied: the same text changes nothing, another one supersedes it.
+    async fn look_meanwhile(&mut self, applying: &Revision, superseded: &CancellationToken) {
+        match self.saved().await {
+            Ok(found) if found.id == applying.id => {}
+            Ok(found) => {
+                self.newer = Some(found);
+                superseded.cancel();
+            }
+            Err(fault) => self.refuse(fault, Trigger::ConfigWatch),
+        }
+    }
+
+    /// What the file holds; what serves, where there is none.
+    async fn saved(&self) -> Result<Arc<Revision>, Fault> {
+        let Some(file) = self.shared.config.source.file.clone() else {
+            return Ok(self.known().saved().clone());
+        };
+        let read = tokio::task::spawn_blocking(move || (ServerConfig::load(&file), file)).await;
+        let Ok((read, file)) = read else {
+            return Err(fault("the file could not be read".to_owned(), Vec::new()));
+        };
+        let told = |error: ConfigError| fault(report::for_people(&file.display().to_string(), &error), problems(error));
+        let config = read.map_err(told)?;
+        let needs = restart::needed(&self.shared.config, &config);
+        match needs.is_empty() {
+            true => Ok(Arc::new(Revision::of(config))),
+            false => Err(fault(
+                report::for_people(&file.display().to_string(), &ConfigError::Invalid(needs.clone())),
+                needs,
+            )),
+        }
+    }
+
+    /// The last good one goes on; whoever looks is told why.
+    fn refuse(&self, fault: Fault, trigger: Trigger) {
+        tracing::error!(
+            "the configuration was not taken; what served before goes on\n{}",
+            fault.message
+        );
+        let telemetry = &self.shared.supervision.telemetry;
+        telemetry.reloaded(
+            trigger,
+            ReloadOutcome::Rejected,
+            Duration::ZERO,
+            self.shared.clock.wall(),
+        );
+        self.learn(self.known().refused(fault));
+    }
+
+    async fn change(&mut self, change: Change, replaces: &str) -> Result<Changed, Refused> {
+        let known = self.known();
+        let before = known.saved().clone();
+        if replaces != "*" && replaces != before.id {
+            return Err(Refused::Replaced(before.id.clone()));
+        }
+        let revision = match change {
+            Change::To(text) => self.read(&text)?,
+            Change::Back => known.before().ok_or(Refused::NothingBefore)?.clone(),
+        };
+        self.write(&revision).await?;
+        let ended = self.install(&revision, Trigger::Api).await;
+        let stands = ended
+            .as_ref()
+            .map_or_else(|error| error.committed || is_deferred(error), |_| true);
+        if !stands {
+            self.put_back(&revision, &before).await;
+        }
+        Ok(self.told(ended))
+    }
+
+    fn read(&self, text: &str) -> Result<Arc<Revision>, Refused> {
+        let started = &self.shared.config;
+        let config = ServerConfig::read(text, started.source.file.as_deref());
+        let config = config.map_err(|error| Refused::Invalid(problems(error)))?;
+        let hidden = restart::hidden(&config);
+        if !hidden.is_empty() {
+            return Err(Refused::Invalid(hidden));
+        }
+        let needs = restart::needed(started, &config);
+        match needs.is_empty() {
+            true => Ok(Arc::new(Revision::of(config))),
+            false => Err(Refused::NeedsRestart(needs)),
+        }
+    }
+
+    async fn write(&self, revision: &Revision) -> Result<(), Refused> {
+        let Some(file) = self.shared.config.source.file.clone() else {
+            return Ok(());
+        };
+        let text = revision.config.source.text.clone();
+        let written = tokio::task::spawn_blocking(move || write(&file, &text)).await;
+        written
+            .map_err(std::io::Error::other)
+            .flatten()
+            .map_err(Refused::NotWritten)
+    }
+
+    /// The file holds again what it held, unless somebody has saved another text meanwhile.
+    async fn put_back(&self, refused: &Revision, before: &Revision) {
+        let Some(file) = self.shared.config.source.file.clone() else {
+            return;
+        };
+        let holds = tokio::task::spawn_blocking(move || ServerConfig::text_of(&file)).await;
+        let ours = matches!(&holds, Ok(Ok(text)) if revision_of(text) == refused.id);
+        if ours && let Err(Refused::NotWritten(error)) = self.write(before).await {
+            tracing::error!(%error, revision = before.id, "the configuration file could not be put back");
+        }
+    }
+
+    fn told(&self, ended: Result<Receipt, ReloadError>) -> Changed {
+        let (receipt, error) = match ended {
+            Ok(receipt) => (Some(receipt), None),
+            Err(error) => (None, Some(error)),
+        };
+        Changed {
+            applied: error.as_ref().is_none_or(|error| error.committed),
+            deferred: error.as_ref().is_some_and(is_deferred),
+            revision: self.known().saved().id.clone(),
+            receipt,
+            error,
+        }
+    }
+
+    /// Lets a revision serve, if it can, and remembers what came of it.
+    async fn install(&mut self, revision: &Arc<Revision>, trigger: Trigger) -> Result<Receipt, ReloadError> {
+        let ended = self.reload(revision, trigger).await;
+        // one that was superseded has left no trace: its successor is about to be applied
+        if self.newer.is_none() || ended.is_ok() {
+            self.learn(self.known().after(revision, &ended, trigger != Trigger::Api));
+        }
+        ended
+    }
+
+    async fn reload(&mut self, revision: &Arc<Revision>, trigger: Trigger) -> Result<Receipt, ReloadError> {
+        let Some(registry) = self.shared.registry.get() else {
+            return Err(lost());
+        };
+        let superseded = CancellationToken::new();
+        let reload = registry.reload.send(Reload {
+            plugins: Vec::new(),
+            settings: Some(revision.settings.clone()),
+            wait: false,
+            trigger,
+            requester: CancellationToken::new(),
+            superseded: superseded.clone(),
+        });
+        tokio::pin!(reload);
+        loop {
+            tokio::select! {
+                biased;
+                ended = &mut reload => return ended.unwrap_or_else(|_mailbox| Err(lost())),
+                Some(order) = self.orders.recv() => match order {
+                    Order::Look(_) => self.look_meanwhile(revision, &superseded).await,
+                    Order::Change { reply, .. } => {
+                        let _gone_meanwhile = reply.send(Err(Refused::Busy));
+                    }
+                },
+            }
+        }
+    }
+}
+
+fn fault(message: String, problems: Vec<Problem>) -> Fault {
+    Fault { message, problems }
+}
+
+fn problems(error: ConfigError) -> Vec<Problem> {
+    match error {
+        ConfigError::Invalid(problems) => problems,
+        ConfigError::Unreadable(_) => Vec::new(),
+    }
+}
+
+fn lost() -> ReloadError {
+    ReloadError {
+        operation_id: None,
+        outcome: ReloadOutcome::Rejected,
+        phase: Phase::Prepare,
+        committed: false,
+        generation: None,
+        plugin_ids: Vec::new(),
+        message: "The registry is being started again. Try again in a second.".to_owned(),
+        retry_after_ms: Some(1_000),
+        holders: Vec::new(),
+        omitted: 0,
+    }
+}
