@@ -235,7 +235,8 @@ impl Telemetry {
 
     /// Resolves the handles of a generation that is about to serve, and touches every series it can produce.
     pub fn install(&self, settings: &Settings) {
-        self.candidates.store(Arc::new(Candidates::new(&self.series, settings)));
+        let candidates = Candidates::after(&self.candidates.load(), &self.series, settings);
+        self.candidates.store(Arc::new(candidates));
         let agents: Vec<_> = settings.agents.iter().map(|agent| agent.name.clone()).collect();
         self.turns.store(Arc::new(TurnMetrics::new(&self.series, &agents)));
     }

@@ -50,6 +50,12 @@ impl Gateway {
         let config = ServerConfig::parse(&yaml, &|_| None).unwrap_or_else(|error| {
             panic!("{}", understudy::config::report::for_people("test", &error));
         });
+        Self::start_configured(config, options, hosts)
+    }
+
+    /// Starts the app with what was read from a file.
+    pub fn start_configured(config: ServerConfig, options: AppOptions, hosts: Hosts) -> Self {
+        understudy::install_tls();
         let (up, is_up) = mpsc::channel();
         let (stop, stopped) = oneshot::channel();
         let thread = std::thread::spawn(move || {

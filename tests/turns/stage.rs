@@ -1,5 +1,6 @@
 //! A lead, perhaps a second, and a real gateway in front of them, on one clock that tests move.
 
+use std::path::Path;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -8,6 +9,7 @@ use reqwest::header::HeaderMap;
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, broadcast};
 use understudy::AppOptions;
+use understudy::config::ServerConfig;
 use understudy_actors::hooks::LoadedPlugin;
 use understudy_messages::clock::Clock;
 use understudy_messages::events::{Decision, Event, FailoverDecided, SharedEvent, TurnEnded};
@@ -117,6 +119,28 @@ impl Stage {
             arbiters: 2,
         };
         let gateway = Gateway::start_hosting(&yaml, app, hosts);
+        Self::of(gateway, simulator, clock)
+    }
+
+    /// Plays `plan`; the configuration is what `written` makes of the simulator, and lies in `file`.
+    pub async fn set_file(plan: Value, file: &Path, written: impl Fn(&Simulator) -> String, hosts: Hosts) -> Self {
+        let clock = Clock::movable();
+        let options = SimOptions {
+            clock: clock.clone(),
+            ..SimOptions::default()
+        };
+        let plan = serde_json::from_value(plan).expect("a plan");
+        let simulator = Simulator::start(plan, options).await.expect("a simulator");
+        std::fs::write(file, written(&simulator)).expect("written");
+        let app = AppOptions {
+            clock: clock.clone(),
+            arbiters: 2,
+        };
+        let config = ServerConfig::load(file).expect("a good file");
+        Self::of(Gateway::start_configured(config, app, hosts), simulator, clock)
+    }
+
+    fn of(gateway: Gateway, simulator: Simulator, clock: Clock) -> Self {
         Self {
             events: Mutex::new(gateway.events()),
             gateway,

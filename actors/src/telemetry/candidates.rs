@@ -20,6 +20,9 @@ use super::{
 const CHAT: (&str, &str) = ("gen_ai_operation_name", "chat");
 const TOKEN_KINDS: [&str; 5] = ["input", "output", "cache_read", "cache_write", "reasoning"];
 
+/// How many candidates of earlier settings are remembered.
+const MOST_RETIRED: usize = 512;
+
 /// The handles of one candidate. Models that configuration does not list share one set per provider.
 pub struct CandidateMetrics {
     ok: Counter,
@@ -119,6 +122,8 @@ impl CandidateMetrics {
 pub struct Candidates {
     listed: HashMap<ModelRef, CandidateMetrics>,
     unlisted: HashMap<Name, CandidateMetrics>,
+    /// Listed by earlier settings only: turns that began under those are still booked.
+    retired: HashMap<ModelRef, CandidateMetrics>,
     requested: HashMap<Name, Histogram>,
     requested_other: Option<Histogram>,
 }
@@ -130,6 +135,7 @@ impl Candidates {
         health::touch(series, &settings.providers.keys().collect::<Vec<_>>());
         let first_token = |name: &str| series.histogram(&SERVER_FIRST_TOKEN, &[CHAT, ("gen_ai_request_model", name)]);
         Self {
+            retired: HashMap::new(),
             unlisted: settings
                 .providers
                 .iter()
@@ -152,9 +158,24 @@ impl Candidates {
         }
     }
 
+    /// The handles of settings that come after those of `before`.
+    pub(super) fn after(before: &Self, series: &Series, settings: &Settings) -> Self {
+        let mut candidates = Self::new(series, settings);
+        let known = before.listed.keys().chain(before.retired.keys());
+        let retired = known.filter(|model| !candidates.listed.contains_key(model));
+        let retired = retired.take(MOST_RETIRED).map(|model| {
+            let metrics = CandidateMetrics::new(series, &model.provider, &model.model);
+            metrics.health.hide();
+            (model.clone(), metrics)
+        });
+        candidates.retired = retired.collect();
+        candidates
+    }
+
     /// The handles of `model`; those of its provider's unlisted models when it is not listed.
     pub fn get(&self, model: &ModelRef) -> Option<&CandidateMetrics> {
-        self.listed.get(model).or_else(|| self.unlisted.get(&model.provider))
+        let named = self.listed.get(model).or_else(|| self.retired.get(model));
+        named.or_else(|| self.unlisted.get(&model.provider))
     }
 
     /// Books the time from the request to the first content byte for the caller.
@@ -170,7 +191,7 @@ impl Candidates {
     }
 
     pub(super) fn labels<'a>(&self, model: &'a ModelRef) -> (&'a str, &'a str) {
-        let name = if self.listed.contains_key(model) {
+        let name = if self.listed.contains_key(model) || self.retired.contains_key(model) {
             &*model.model
         } else {
             OTHER

@@ -45,6 +45,12 @@ impl HealthMetrics {
         metrics
     }
 
+    /// It is no candidate any more: it is in no state.
+    pub(super) fn hide(&self) {
+        self.states.iter().for_each(|gauge| gauge.set(0.0));
+        self.remaining.set(0.0);
+    }
+
     fn show(&self, state: CandidateState, remaining: Duration) {
         for (gauge, shown) in self.states.iter().zip(CandidateState::ALL) {
             gauge.set(if shown == state { 1.0 } else { 0.0 });

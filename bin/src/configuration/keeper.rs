@@ -70,6 +70,10 @@ impl Keeper {
         let known = self.known();
         match self.saved().await {
             Ok(found) if found.id == known.saved().id && trigger != Trigger::Signal => self.learn(known.sound()),
+            // what held up the one that waits holds up this one too: it is only the newer one that will be tried
+            Ok(found) if known.waiting.is_some() && trigger == Trigger::ConfigWatch => {
+                self.learn(known.saved_as(found))
+            }
             Ok(found) => {
                 let _logged = self.install(&found, trigger).await;
             }

@@ -106,6 +106,15 @@ impl Revisions {
         }
     }
 
+    /// While one waits another was saved: that waits in its place, unless it is what serves.
+    pub(crate) fn saved_as(&self, found: Arc<Revision>) -> Self {
+        Self {
+            waiting: (found.id != self.serving.id).then_some(found),
+            fault: None,
+            ..self.clone()
+        }
+    }
+
     /// What was saved last cannot serve; what serves or waits goes on.
     pub(crate) fn refused(&self, fault: Fault) -> Self {
         Self {
@@ -196,6 +205,9 @@ mod tests {
         let after = first.after(&two, &failed(ReloadOutcome::Deferred, None), false);
         assert_eq!((&after.serving.id, &after.saved().id), (&first.serving.id, &two.id));
         assert_eq!(after.before().map(|it| &it.id), Some(&first.serving.id));
+        let three = revision("three");
+        assert_eq!(after.saved_as(three.clone()).saved().id, three.id);
+        assert!(after.saved_as(first.serving.clone()).waiting.is_none());
         let back = after.after(&first.serving, &done(), false);
         assert!(back.waiting.is_none() && back.previous.is_none());
     }
