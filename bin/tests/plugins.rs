@@ -177,6 +177,36 @@ fn a_plugin_is_switched_in_the_file_and_nothing_else_is_touched() {
 }
 
 #[test]
+fn a_gateway_that_serves_the_file_takes_a_switch_at_once() {
+    let place = Place::new();
+    let gateway = place.serve();
+    let ask = |command: &[&str]| run(command, &gateway.admin, &place.config());
+    let off = ask(&["plugins", "disable", "quiet"]);
+    assert_eq!(
+        (off.code, &off.json["applied"]),
+        (Some(0), &json!(true)),
+        "{} {}",
+        off.json,
+        off.errors
+    );
+    assert_eq!(off.json["runtime"]["generation"], 2);
+    let text = fs::read_to_string(place.config()).expect("there");
+    assert!(text.contains("quiet: { enabled: false } # ours"), "{text}");
+    assert_eq!(
+        ask(&["plugins", "inspect", "quiet"]).json["plugin"]["status"],
+        "disabled"
+    );
+    let on = ask(&["plugins", "enable", "quiet"]);
+    assert_eq!(
+        (on.code, &on.json["runtime"]["generation"]),
+        (Some(0), &json!(3)),
+        "{}",
+        on.errors
+    );
+    assert_eq!(ask(&["plugins", "inspect", "quiet"]).json["plugin"]["status"], "loaded");
+}
+
+#[test]
 fn what_everybody_may_write_to_is_present_but_blocked_until_it_is_mended_case_t44() {
     let place = Place::new();
     fs::set_permissions(place.plugin(), fs::Permissions::from_mode(0o777)).expect("a mode");

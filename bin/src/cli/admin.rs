@@ -50,6 +50,15 @@ impl Admin {
         ))
     }
 
+    /// Puts a text in the place of the one that has this tag: the JSON of the answer, whether or not it was taken.
+    pub(super) async fn put(&self, path: &str, text: &str, tag: &str) -> anyhow::Result<Value> {
+        let url = self.url(path);
+        let client = reqwest::Client::builder().no_proxy().build()?;
+        let request = client.put(&url).header("if-match", format!("\"{tag}\""));
+        let (_, body) = self.ask(request.body(text.to_owned()), &url).await?;
+        serde_json::from_slice(&body).with_context(|| format!("{url} is not an Understudy admin listener"))
+    }
+
     async fn get_bytes(&self, path: &str) -> anyhow::Result<Bytes> {
         let url = self.url(path);
         let client = reqwest::Client::builder()

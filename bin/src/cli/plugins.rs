@@ -57,9 +57,9 @@ pub(super) enum Command {
         #[command(flatten)]
         admin: Admin,
     },
-    /// Switch plugins on in the configuration file.
+    /// Switch plugins on in the configuration file, and in a gateway that serves it.
     Enable(Switch),
-    /// Switch plugins off in the configuration file.
+    /// Switch plugins off in the configuration file, and in a gateway that serves it.
     Disable(Switch),
     /// Say what is wrong with plugins.
     Doctor {
@@ -84,6 +84,8 @@ pub(super) struct Switch {
     ids: Vec<String>,
     #[command(flatten)]
     config: ConfigFile,
+    #[command(flatten)]
+    admin: Admin,
 }
 
 pub(super) async fn run(command: Command, json: bool, hosts: &Hosts) -> anyhow::Result<Exit> {
@@ -114,8 +116,8 @@ pub(super) async fn run(command: Command, json: bool, hosts: &Hosts) -> anyhow::
             inspect(&seen, id.as_deref(), json)
         }
         Command::Reload { ids, wait, admin } => reload::run(&ids, wait, &admin, json).await,
-        Command::Enable(Switch { ids, config }) => switch::run(&ids, true, &config, json),
-        Command::Disable(Switch { ids, config }) => switch::run(&ids, false, &config, json),
+        Command::Enable(Switch { ids, config, admin }) => switch::run(&ids, true, &config, &admin, json).await,
+        Command::Disable(Switch { ids, config, admin }) => switch::run(&ids, false, &config, &admin, json).await,
         Command::Doctor { config, admin } => Ok(checkup::run(&Seen::look(&admin, &config, hosts).await?, json)),
         Command::Registry { config, admin } => index::run(&config.look(hosts).await?, &admin, json).await,
     }
