@@ -71,6 +71,7 @@ fn missing(plugins: &Inventory) -> Vec<&str> {
 
 async fn judged(hooks: &Hooks) -> ToolFate {
     let event = HookEvent::BeforeToolCall {
+        run_id: None,
         tool_name: "exec".into(),
         params: Arc::default(),
         tool_call_id: "c1".into(),

@@ -117,6 +117,7 @@ pub(crate) async fn every_kind_of_result_is_understood(host: Host) {
         other => panic!("{other:?}"),
     }
     let event = HookEvent::AgentEnd {
+        run_id: None,
         conversation,
         success: true,
         error: None,

@@ -213,6 +213,7 @@ pub(crate) fn tool_call(what: &str) -> HookEvent {
     let mut params = Map::new();
     params.insert("do".to_owned(), what.into());
     HookEvent::BeforeToolCall {
+        run_id: None,
         tool_name: "exec".into(),
         params: Arc::new(params),
         tool_call_id: "c1".to_owned(),

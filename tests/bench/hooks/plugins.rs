@@ -162,6 +162,8 @@ impl House {
             folder: PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/bench/hooks")),
             settings: plugin.settings(),
             workspaces: Vec::new(),
+            grants: Default::default(),
+            limits: Default::default(),
             clock: Clock::real(),
         };
         self.hosts.native = vec![Arc::new(plugin)];

@@ -1,5 +1,4 @@
 //! `understudy plugins`, `doctor` and `status`, as an operator types them: the real program, beside a gateway or without one.
-#![cfg(all(unix, feature = "js"))]
 
 use std::fs;
 use std::io::{BufRead, BufReader};
