@@ -270,7 +270,7 @@ pub struct House {
     shard: Arc<Slot<ShardPort>>,
     permits: Arc<Semaphore>,
     log: Rc<RefCell<Vec<Call>>>,
-    providers: RefCell<Arc<[Slot<ProviderPort>]>>,
+    providers: RefCell<ProviderPorts>,
 }
 
 /// A conductor that ends before it has taken anything.

@@ -1,4 +1,4 @@
 //! The program as an operator types it.
 
-#[cfg(all(test, unix, feature = "js"))]
+#[cfg(test)]
 mod plugins;

@@ -1,4 +1,5 @@
 //! `understudy plugins`, `doctor` and `status`, as an operator types them: the real program, beside a gateway or without one.
+#![cfg(all(unix, feature = "js"))]
 
 use std::fs;
 use std::io::{BufRead, BufReader};
