@@ -3,6 +3,7 @@
 //! An inventory is made by a [`Loader`] and never changes; what becomes of the instances in it is seen through it. What a
 //! reload does not touch is the same instance in the next inventory.
 
+mod calls;
 mod candidates;
 mod load;
 mod names;
@@ -208,10 +209,6 @@ impl Plugin {
         }
     }
 
-    fn calls_in_flight(&self) -> u64 {
-        self.working().map_or(0, |working| working.served.calls_in_flight())
-    }
-
     fn is_the_instance_of(&self, other: &Self) -> bool {
         let both = self.working().zip(other.working());
         both.is_some_and(|(one, other)| Arc::ptr_eq(&one.served, &other.served))
@@ -328,18 +325,6 @@ impl Inventory {
 
     fn named(&self, plugins: &[Name]) -> impl Iterator<Item = &Arc<Plugin>> {
         self.plugins.iter().filter(|plugin| plugins.contains(&plugin.id))
-    }
-
-    /// Calls that instances are at work on.
-    pub fn calls(&self) -> u64 {
-        self.plugins.iter().map(|plugin| plugin.calls_in_flight()).sum()
-    }
-
-    /// Calls that those instances are at work on which `other` does not have.
-    pub fn calls_but(&self, other: &Self) -> u64 {
-        let is_kept = |plugin: &&Arc<Plugin>| !other.plugins.iter().any(|it| plugin.is_the_instance_of(it));
-        let gone = self.plugins.iter().filter(is_kept);
-        gone.map(|plugin| plugin.calls_in_flight()).sum()
     }
 
     /// Stops the instances that `next` does not have, once nobody holds them any longer.

@@ -11,6 +11,7 @@ use understudy_messages::ports::Slot;
 use understudy_messages::registry::{AdmissionState, AdmitError};
 use understudy_messages::turn::TurnRequest;
 
+use crate::supervision::Supervision;
 use crate::telemetry::AdmissionMetrics;
 
 use super::generation::{Agents, Generation, Held, Published};
@@ -39,14 +40,13 @@ impl Admission {
     pub fn new(
         published: Arc<Published>,
         registry: Arc<Slot<Recipient<AdmitTurn>>>,
-        clock: Clock,
-        metrics: AdmissionMetrics,
+        supervision: &Supervision,
     ) -> Self {
         Self {
             published,
             registry,
-            clock,
-            metrics,
+            clock: supervision.clock.clone(),
+            metrics: supervision.telemetry.admissions(),
         }
     }
 
