@@ -3,6 +3,7 @@
 //! An inventory is made by a [`Loader`] and never changes; what becomes of the instances in it is seen through it. What a
 //! reload does not touch is the same instance in the next inventory.
 
+mod calls;
 mod candidates;
 mod instances;
 mod load;
@@ -12,6 +13,7 @@ mod policies;
 mod report;
 mod required;
 mod routes;
+mod shapes;
 mod start;
 mod tools;
 
@@ -138,6 +140,16 @@ pub enum Level {
     Error,
 }
 
+impl Level {
+    const fn as_label(self) -> &'static str {
+        match self {
+            Self::Info => "info",
+            Self::Warn => "warn",
+            Self::Error => "error",
+        }
+    }
+}
+
 /// Something that people should know.
 #[derive(Clone, Debug, Serialize)]
 pub struct Diagnostic {
@@ -151,6 +163,9 @@ pub struct Diagnostic {
     /// Where.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<PathBuf>,
+    /// What is used in the place of `source`, where two have the same id.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub active: Option<PathBuf>,
     /// When.
     pub phase: Phase,
 }
@@ -162,6 +177,7 @@ impl Diagnostic {
             plugin_id: plugin.cloned(),
             message: message.into(),
             source: None,
+            active: None,
             phase,
         }
     }

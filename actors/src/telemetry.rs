@@ -23,6 +23,7 @@ use understudy_messages::settings::Settings;
 pub use candidates::{CandidateMetrics, Candidates};
 pub use hooks::HookOutcome;
 pub use http::{HttpMetrics, ROUTES, Route};
+pub use registry::AdmissionMetrics;
 pub use turns::{AgentMetrics, InFlight, QueueCause, ServedBy, StreamEnd, TurnMetrics, TurnResult};
 
 /// What kind of series a metric has.
@@ -139,6 +140,13 @@ table! {
     GENERATION = "understudy_registry_generation", Kind::Gauge, "The number of the serving generation";
     RELOADS = "understudy_registry_reloads_total", Kind::Counter, "Reloads by who asked and how they ended";
     RELOAD_DURATION = "understudy_registry_reload_duration_seconds", Kind::Histogram(RELOAD), "From the request of a reload to its end";
+    RELOADED_AT = "understudy_registry_last_reload_success_timestamp_seconds", Kind::Gauge, "When the last reload was applied or had nothing to change, in seconds since 1970; 0 when there was none";
+    GENERATIONS = "understudy_registry_generations", Kind::Gauge, "Generations by what they are there for";
+    LEASES = "understudy_registry_leases", Kind::Gauge, "Turns and calls of plugins that hold a generation, by what that is there for";
+    DRAIN_REMAINING = "understudy_registry_drain_remaining_seconds", Kind::Gauge, "How much longer a reload waits for those who hold what it replaces; 0 when none waits";
+    DRAIN_BUDGET = "understudy_registry_drain_budget_seconds", Kind::Gauge, "How long it waits in all; 0 when none waits";
+    ADMISSIONS = "understudy_registry_admissions_total", Kind::Counter, "Turns at the gate; one that was held counts again when it is admitted or refused";
+    ADMISSION_WAIT = "understudy_registry_admission_wait_seconds", Kind::Histogram(RELOAD), "How long a turn was held at the gate";
     RELOAD_SUCCEEDED = "understudy_registry_last_reload_successful", Kind::Gauge, "1 when the last reload was applied or had nothing to change";
     BUILD_INFO = "understudy_build_info", Kind::Gauge, "1; the labels tell which build runs";
 }

@@ -277,7 +277,7 @@ async fn start_registry(
     };
     let shared = Arc::new(Shared {
         clock: options.clock.clone(),
-        admission: Admission::new(published.clone(), admit.clone(), options.clock.clone()),
+        admission: Admission::new(published.clone(), admit.clone(), &supervision),
         ledgers,
         in_flight: Arc::new(Semaphore::new(config.settings.limits.in_flight)),
         arriving: Semaphore::new(http::arriving(config.settings.limits.body)),

@@ -40,10 +40,10 @@ enum Command {
     Demo(demo::Args),
     /// Ask a running gateway what it is doing.
     Status(status::Args),
-    /// Look at the plugins of a running gateway.
+    /// Look at plugins and replace them.
     #[command(subcommand)]
     Plugins(plugins::Command),
-    /// Say what is wrong with a running gateway.
+    /// Say what is wrong with a gateway, and mend what is safe to mend.
     Doctor(doctor::Args),
     /// Work on configuration files.
     #[command(subcommand)]
@@ -95,8 +95,8 @@ async fn run(command: Command, json: bool, hosts: Hosts) -> anyhow::Result<Exit>
         Command::Sim(args) => sim::run(args, json).await,
         Command::Demo(args) => demo::run(args, json).await,
         Command::Status(args) => status::run(args, json).await,
-        Command::Plugins(command) => plugins::run(command, json).await,
-        Command::Doctor(args) => doctor::run(args, json).await,
+        Command::Plugins(command) => plugins::run(command, json, &hosts).await,
+        Command::Doctor(args) => doctor::run(args, json, &hosts).await,
         Command::Config(command) => config::run(command, json),
     }
 }

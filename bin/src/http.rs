@@ -32,6 +32,8 @@ use crate::app::Shared;
 const READ: &str = "GET, HEAD, OPTIONS";
 /// Methods of a path that does something.
 const ACT: &str = "POST, OPTIONS";
+/// Methods of a path that does something and tells how far it has got.
+const LOOK_AND_ACT: &str = "GET, HEAD, POST, OPTIONS";
 
 /// Methods of a path that names something which can be forgotten.
 const KEEP: &str = "GET, HEAD, DELETE, OPTIONS";
@@ -79,7 +81,8 @@ pub(crate) fn admin(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
             .service(configuration("/admin/v1/config"))
             .service(path("/admin/v1/config/rollback", ACT).post(config::rollback))
             .service(read("/admin/v1/plugins", plugins::list))
-            .service(path("/admin/v1/plugins/reload", ACT).post(plugins::reload))
+            .service(reload("/admin/v1/plugins/reload"))
+            .service(read("/admin/v1/generations", admin::generations))
             .service(read("/admin/v1/providers", ledger::list))
             .service(path("/admin/v1/providers/{provider}/reset", ACT).post(ledger::reset))
             .default_service(web::to(error::not_found)),
@@ -98,6 +101,13 @@ fn read_or_delete(at: &str) -> Resource {
         .get(responses::get)
         .head(responses::get)
         .delete(responses::delete)
+}
+
+fn reload(at: &str) -> Resource {
+    path(at, LOOK_AND_ACT)
+        .get(plugins::progress)
+        .head(plugins::progress)
+        .post(plugins::reload)
 }
 
 fn session(at: &str) -> Resource {

@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::answer::Usage;
 use crate::failure::{Cut, Reason};
 use crate::ids::{GenerationId, ModelRef, Name, SessionKey, TurnId};
+use crate::registry::ReloadOutcome;
 use crate::tools::RemovedCall;
 use crate::turn::{AttemptRecord, TurnOutcome};
 
@@ -48,6 +49,30 @@ pub enum Event {
         /// Its number.
         generation: GenerationId,
     },
+    /// A reload has put other plugins in place, or put the old ones back.
+    PluginsChanged {
+        /// The generation that has them.
+        generation: GenerationId,
+    },
+    /// A reload has come to another step, or to its end.
+    ReloadProgress(ReloadProgress),
+}
+
+/// How far a reload has got.
+#[derive(Clone, Debug, Serialize)]
+pub struct ReloadProgress {
+    /// The reload.
+    pub operation: String,
+    /// `reloading`, `recovering` or `failed`.
+    pub phase: &'static str,
+    /// The plugins that it is about.
+    pub plugins: Vec<Name>,
+    /// Milliseconds until it gives up, where it waits for somebody.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub deadline_in_ms: Option<u64>,
+    /// How it ended; `None` while it goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outcome: Option<ReloadOutcome>,
 }
 
 /// What is done about a failed attempt.

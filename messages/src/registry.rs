@@ -326,6 +326,65 @@ pub struct ReloadStatus {
     pub holders: Vec<Holder>,
     /// How many more do.
     pub omitted: usize,
+    /// Of how much time it gives up at the end, when it waits for somebody.
+    #[serde(skip)]
+    pub budget: Option<Duration>,
+}
+
+/// What a generation is there for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GenerationState {
+    /// It is being made.
+    Preparing,
+    /// Turns are admitted to it.
+    Serving,
+    /// It serves, and a reload waits for turns in it.
+    Draining,
+    /// Another one serves, and somebody still holds it.
+    Retiring,
+    /// It serves, and a reload has left something in it that does not.
+    Failed,
+}
+
+impl GenerationState {
+    /// Every state.
+    pub const ALL: [Self; 5] = [
+        Self::Preparing,
+        Self::Serving,
+        Self::Draining,
+        Self::Retiring,
+        Self::Failed,
+    ];
+
+    /// The wire and label spelling.
+    pub const fn as_label(self) -> &'static str {
+        match self {
+            Self::Preparing => "preparing",
+            Self::Serving => "serving",
+            Self::Draining => "draining",
+            Self::Retiring => "retiring",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// A generation that is there, and who holds it.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct GenerationStatus {
+    /// Its number.
+    pub generation: GenerationId,
+    /// What it is there for.
+    pub state: GenerationState,
+    /// Turns that hold it.
+    pub turns: u64,
+    /// Calls in instances that no newer generation has.
+    pub calls: u64,
+    /// Those turns, the oldest first.
+    pub holders: Vec<Holder>,
+    /// How many more there are.
+    pub omitted: usize,
 }
 
 impl ReloadStatus {

@@ -29,6 +29,8 @@ pub struct Finding {
     pub id: Option<Name>,
     /// Where.
     pub source: PathBuf,
+    /// What has the same id and is used in its place.
+    pub active: Option<PathBuf>,
     /// Whether the plugin cannot be loaded.
     pub refused: bool,
     /// What is the matter.
@@ -74,6 +76,7 @@ impl Discovery {
         self.findings.push(Finding {
             id,
             source: source.to_owned(),
+            active: None,
             refused,
             message,
         });
@@ -87,7 +90,11 @@ impl Discovery {
                 Some(first) if *first == found.folder => {}
                 Some(first) => {
                     let message = format!("is not loaded: {} has the same id and comes first", first.display());
+                    let active = Some(first.clone());
                     self.note(Some(id), &found.folder, false, message);
+                    if let Some(finding) = self.findings.last_mut() {
+                        finding.active = active;
+                    }
                 }
                 None => {
                     kept.insert(id.to_ascii_lowercase(), found.folder.clone());

@@ -151,6 +151,68 @@ mod tests {
         }
     }
 
+    /// All combinations of what decides, and what is decided.
+    fn all(check: impl Fn(&PluginsSettings, Option<bool>, Origin, bool, Cause)) {
+        let lists: [&[&str]; 4] = [&[], &["p"], &["q"], &["q", "P"]];
+        for enabled in [true, false] {
+            for (allow, deny) in lists
+                .iter()
+                .flat_map(|allow| lists.iter().map(move |deny| (allow, deny)))
+            {
+                for said in [None, Some(true), Some(false)] {
+                    for (origin, default_on) in [Origin::Bundled, Origin::Config]
+                        .map(|it| [(it, true), (it, false)])
+                        .concat()
+                    {
+                        let settings = settings(enabled, allow, deny, said);
+                        let cause = decide(&settings, "p", origin, default_on);
+                        assert_eq!(
+                            cause,
+                            decide(&settings, "P", origin, default_on),
+                            "capitals make no difference"
+                        );
+                        check(&settings, said, origin, default_on, cause);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn whatever_is_said_the_tables_first_row_that_holds_decides_case_t40() {
+        all(|settings, said, origin, default_on, cause| {
+            let named = |list: &[Name]| list.iter().any(|name| name.eq_ignore_ascii_case("p"));
+            let (allowed, denied) = (named(&settings.allow), named(&settings.deny));
+            let bundled = origin == Origin::Bundled;
+            let rows = [
+                (!settings.enabled, Cause::PluginsDisabled),
+                (denied, Cause::BlockedByDenylist),
+                (said == Some(false), Cause::DisabledInConfig),
+                (!settings.allow.is_empty() && !allowed, Cause::NotInAllowlist),
+                (said == Some(true), Cause::EnabledInConfig),
+                (!bundled && allowed, Cause::SelectedInAllowlist),
+                (bundled && default_on, Cause::BundledDefaultEnablement),
+                (bundled, Cause::BundledDisabledByDefault),
+                (true, Cause::OutsiderDisabledByDefault),
+            ];
+            let expected = rows.iter().find(|(holds, _)| *holds).map(|(_, cause)| *cause);
+            assert_eq!(Some(cause), expected, "{settings:?}");
+        });
+    }
+
+    #[test]
+    fn no_word_of_permission_overrules_a_refusal_and_no_outsider_is_on_unnamed_case_t40() {
+        all(|settings, said, origin, _, cause| {
+            let named = |list: &[Name]| list.iter().any(|name| name.eq_ignore_ascii_case("p"));
+            if settings.switches_off("p") || (!settings.allow.is_empty() && !named(&settings.allow)) {
+                assert!(!cause.enables(), "{settings:?}");
+            }
+            if origin == Origin::Config && said != Some(true) && !named(&settings.allow) {
+                assert!(!cause.enables(), "{settings:?}");
+            }
+        });
+    }
+
     #[test]
     fn only_three_causes_load_a_plugin() {
         use Cause::*;

@@ -9,6 +9,7 @@
 //! | [`capture`] | what a plugin's source was when it was loaded |
 //! | [`discovery`] | where plugins are, and which are safe |
 //! | [`enablement`] | which are loaded |
+//! | [`activation`] | what each is needed for |
 //! | [`hosts`] | who makes an instance |
 //! | [`registration`] | what a plugin registers |
 //! | [`declared`] | what a plugin that is not of this process says it registers |
@@ -18,6 +19,7 @@
 //! | [`process`] | plugins that are child processes |
 //! | [`webhook`] | plugins that are HTTP endpoints |
 
+pub mod activation;
 mod bounded;
 pub mod canon;
 pub mod capture;

@@ -44,7 +44,9 @@ fn has_failed(events: &[SharedEvent], call: &Call) -> bool {
         | Event::Probed { .. }
         | Event::TerminalFailure(_)
         | Event::StreamContinued(_)
-        | Event::GenerationPublished { .. } => false,
+        | Event::GenerationPublished { .. }
+        | Event::PluginsChanged { .. }
+        | Event::ReloadProgress(_) => false,
     })
 }
 
@@ -59,7 +61,9 @@ fn request(events: &[SharedEvent], turn: &str) -> Option<String> {
         | Event::Probed { .. }
         | Event::TerminalFailure(_)
         | Event::StreamContinued(_)
-        | Event::GenerationPublished { .. } => None,
+        | Event::GenerationPublished { .. }
+        | Event::PluginsChanged { .. }
+        | Event::ReloadProgress(_) => None,
     })
 }
 

@@ -416,7 +416,7 @@ impl House {
             },
         );
         let session = SessionContext {
-            admission: Admission::new(published, admit, self.clock.clone()),
+            admission: Admission::new(published, admit, supervision),
             clock: self.clock.clone(),
             tasks: supervision.tasks.clone(),
             telemetry: provider.telemetry.clone(),

@@ -1,5 +1,7 @@
 //! Plugins replaced while turns run, over the real app.
 
+mod seen;
+
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};

@@ -131,7 +131,7 @@ async fn reload(stage: &Stage, plugin: &str) -> Reply {
 /// What operators see of a reload.
 async fn phase(stage: &Stage) -> Option<String> {
     let ready = stage.admin("/readyz").await.json();
-    ready["reload"]["phase"].as_str().map(str::to_owned)
+    ready["pluginReload"]["phase"].as_str().map(str::to_owned)
 }
 
 /// Moves the clock, a second at a time, until the reload is in this phase.
@@ -333,7 +333,11 @@ async fn a_stop_that_takes_too_long_is_joined_and_the_old_code_is_put_back_case_
             (ready.status, &ready.json()["failing"]),
             (503, &json!(["plugin-reload"]))
         );
-        assert!(ready.json()["reload"]["deadlineInMs"].is_u64(), "{}", ready.text());
+        assert!(
+            ready.json()["pluginReload"]["deadlineAtMs"].is_u64(),
+            "{}",
+            ready.text()
+        );
         assert_eq!(stage.get("/plugins/keeper/hook").await.status, 503);
         keeper.stop.send_replace(Does::Well);
     };
@@ -351,7 +355,7 @@ async fn what_cannot_be_put_back_is_named_until_a_later_reload_succeeds_case_t26
     let (reply, ()) = tokio::join!(reload(&stage, "keeper"), until(&stage, "failed"));
     assert_eq!(error(&reply), (409, "failed".to_owned(), false), "{}", reply.text());
     let ready = stage.admin("/readyz").await;
-    let told = &ready.json()["reload"];
+    let told = &ready.json()["pluginReload"];
     assert_eq!((ready.status, &told["pluginIds"]), (503, &json!(["keeper"])));
     assert!(
         told["reason"].as_str().is_some_and(|advice| advice.contains("reload")),
@@ -458,7 +462,7 @@ async fn a_candidate_that_fails_to_let_go_bars_the_old_code_too_case_t24_t27() {
     assert_eq!(keeper.instances.load(Ordering::SeqCst), 2, "nothing was put back");
     let ready = stage.admin("/readyz").await;
     assert_eq!(
-        (ready.status, &ready.json()["reload"]["pluginIds"]),
+        (ready.status, &ready.json()["pluginReload"]["pluginIds"]),
         (503, &json!(["keeper"]))
     );
 }

@@ -71,7 +71,10 @@ impl Loader {
             match same {
                 Some(same) if same.manifest.host != HostKind::Native => {
                     let message = format!("what is built in is not loaded: {} comes first", same.folder.display());
-                    planned.note(Level::Warn, Phase::Discovery, Some(&same.manifest.id), message);
+                    planned.diagnostics.push(Diagnostic {
+                        active: Some(same.folder.clone()),
+                        ..Diagnostic::new(Level::Warn, Phase::Discovery, Some(&same.manifest.id), message)
+                    });
                 }
                 Some(_) => {}
                 None => candidates.push(Candidate::built_in(&**plugin)),
@@ -84,6 +87,7 @@ impl Loader {
                 Some(id) if finding.refused && !known(&id) => candidates.push(Candidate::refused(id, finding)),
                 id => planned.diagnostics.push(Diagnostic {
                     source: Some(finding.source),
+                    active: finding.active,
                     ..Diagnostic::new(Level::Warn, Phase::Discovery, id.as_ref(), finding.message)
                 }),
             }

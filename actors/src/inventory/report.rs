@@ -7,20 +7,24 @@ use crate::plugin::InstanceState;
 use crate::telemetry::Telemetry;
 use serde::Serialize;
 use understudy_messages::ids::Name;
-use understudy_plugins::Registration;
 use understudy_plugins::manifest::HostKind;
+use understudy_plugins::{Registration, activation};
 
-use super::{Diagnostic, Inventory, Phase, Plugin, Status};
+use super::candidates::Candidate;
+use super::plan::Intended;
+use super::shapes::{Notice, Shape, notices, shape};
+use super::{Diagnostic, Failure, Inventory, Level, Phase, Planned, Plugin, Source, Status};
 
 /// Every plugin, and what people should know.
 #[derive(Serialize)]
 pub struct Report {
     plugins: Vec<One>,
     diagnostics: Vec<Diagnostic>,
+    compatibility: Vec<Notice>,
 }
 
 /// One plugin.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct One {
     id: Name,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -36,14 +40,22 @@ struct One {
     host: Option<&'static str>,
     enabled: bool,
     reason: &'static str,
+    /// What it is needed for, and why.
+    activation: Vec<String>,
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     failure_phase: Option<Phase>,
+    /// Whether what it would judge is refused while it is not serving; false also where that is not known.
     required: bool,
+    /// What its instance was made of.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     shape: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capability_mode: Option<&'static str>,
     allow_conversation_access: bool,
     allow_prompt_injection: bool,
     hooks: Vec<OneHook>,
@@ -81,11 +93,12 @@ impl Inventory {
         Report {
             plugins: self.plugins.iter().map(|plugin| self.one(plugin)).collect(),
             diagnostics: self.diagnostics.clone(),
+            compatibility: self.plugins.iter().flat_map(|plugin| notices(plugin)).collect(),
         }
     }
 
     fn one(&self, plugin: &Plugin) -> One {
-        let (manifest, table) = (plugin.manifest.as_ref(), self.hooks.table());
+        let table = self.hooks.table();
         let working = plugin.working();
         let registration = working.map(|working| &*working.loaded.registration);
         let (error, failure_phase) = match &plugin.status {
@@ -93,21 +106,18 @@ impl Inventory {
             Status::Failed(failure) => (Some(failure.error.clone()), Some(failure.phase)),
             Status::Loaded(working) => (working.served.failure(), None),
         };
+        let shape = registration.map(shape);
         One {
-            id: plugin.id.clone(),
-            name: manifest.and_then(|manifest| manifest.name.clone()),
-            description: manifest.and_then(|manifest| manifest.description.clone()),
-            version: manifest.and_then(|manifest| manifest.version.clone()),
-            origin: plugin.origin.as_label(),
-            source: plugin.source_folder.clone(),
-            host: plugin.host.map(HostKind::as_label),
             enabled: plugin.cause.enables(),
             reason: plugin.cause.as_label(),
+            activation: activation::explained(plugin.cause, plugin.manifest.as_deref()),
             status: status(plugin),
             error,
             failure_phase,
             required: plugin.required,
-            shape: registration.map(shape),
+            digest: plugin.source.as_ref().and_then(Source::digest),
+            shape: shape.map(Shape::as_label),
+            capability_mode: shape.map(Shape::mode),
             allow_conversation_access: plugin.access.conversation,
             allow_prompt_injection: plugin.access.injection,
             hooks: registration.map(hooks).unwrap_or_default(),
@@ -118,8 +128,9 @@ impl Inventory {
             commands: registration.map(commands).unwrap_or_default(),
             handlers_listed: table.count(&plugin.id),
             hook_calls: table.calls(&plugin.id),
-            calls_in_flight: working.map_or(0, |working| working.served.calls_in_flight()),
+            calls_in_flight: plugin.calls_in_flight(),
             restarts: working.map_or(0, |working| working.served.restarts()),
+            ..One::found(&plugin.as_candidate())
         }
     }
 
@@ -132,10 +143,72 @@ impl Inventory {
             let tools = registration.tools.len();
             let version = plugin.manifest.as_ref().and_then(|manifest| manifest.version.clone());
             let version = version.unwrap_or_default();
-            telemetry.plugin_loaded(&plugin.id, &version, shape(registration));
+            telemetry.plugin_loaded(&plugin.id, &version, shape(registration).as_label());
             tracing::info!(plugin = %plugin.id, hooks, policies, tools, reason = plugin.cause.as_label(), "plugin loaded");
         }
         self.show(telemetry);
+    }
+}
+
+impl One {
+    /// What its manifest says.
+    fn found(candidate: &Candidate) -> Self {
+        let manifest = candidate.manifest.as_ref();
+        Self {
+            id: candidate.id.clone(),
+            name: manifest.and_then(|manifest| manifest.name.clone()),
+            description: manifest.and_then(|manifest| manifest.description.clone()),
+            version: manifest.and_then(|manifest| manifest.version.clone()),
+            origin: candidate.origin.as_label(),
+            source: candidate.folder.clone(),
+            host: candidate.host.map(HostKind::as_label),
+            ..Self::default()
+        }
+    }
+
+    /// What it would be: none of its code has run.
+    fn intended(intended: &Intended) -> Self {
+        let (status, failure) = match &intended.source {
+            None => ("disabled", None),
+            Some(Ok(_)) => ("enabled", None),
+            Some(Err(Failure { phase, error, .. })) => ("error", Some((*phase, error.clone()))),
+        };
+        let (failure_phase, error) = failure.unzip();
+        let source = intended.source.as_ref().and_then(|source| source.as_ref().ok());
+        Self {
+            enabled: intended.cause.enables(),
+            reason: intended.cause.as_label(),
+            activation: activation::explained(intended.cause, intended.candidate.manifest.as_deref()),
+            status,
+            error,
+            failure_phase,
+            digest: source.and_then(Source::digest),
+            allow_conversation_access: intended.access.conversation,
+            allow_prompt_injection: intended.access.injection,
+            ..Self::found(&intended.candidate)
+        }
+    }
+}
+
+impl Planned {
+    /// What there is and what of it would be loaded, without any of its code.
+    pub fn report(&self) -> Report {
+        let failed = self.plugins.iter().filter_map(|intended| {
+            let failure = intended.source.as_ref()?.as_ref().err()?;
+            let id = Some(&intended.candidate.id);
+            Some(Diagnostic::new(Level::Error, failure.phase, id, &*failure.error))
+        });
+        Report {
+            plugins: self.plugins.iter().map(One::intended).collect(),
+            diagnostics: self.diagnostics.iter().cloned().chain(failed).collect(),
+            compatibility: Vec::new(),
+        }
+    }
+}
+
+impl Source {
+    fn digest(&self) -> Option<String> {
+        self.capture.as_ref().map(|capture| capture.digest_text())
     }
 }
 
@@ -145,15 +218,6 @@ fn status(plugin: &Plugin) -> &'static str {
         (Status::Failed(_), _) => "error",
         (Status::Loaded(_), Some(InstanceState::Failed)) => "failed",
         (Status::Loaded(_), _) => "loaded",
-    }
-}
-
-/// The contract's word for what a plugin registered (§5.3): it has no capabilities, since there are none to register.
-fn shape(registration: &Registration) -> &'static str {
-    let hooks = registration.hooks.len() + registration.policies.len();
-    match registration.tools.is_empty() && hooks > 0 {
-        true => "hook-only",
-        false => "non-capability",
     }
 }
 

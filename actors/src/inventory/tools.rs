@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn the_second_owner_of_a_tool_is_refused_and_the_first_one_named() {
+    fn the_second_owner_of_a_tool_is_refused_and_the_first_one_named_case_t39() {
         let mut tools = Owners::default();
         let (mut first, mut second) = (registering(&["read"]), registering(&["read", "write"]));
         assert!(tools.admit(&"a".into(), None, &mut first).is_empty());

@@ -11,6 +11,9 @@ use understudy_messages::ports::Slot;
 use understudy_messages::registry::{AdmissionState, AdmitError};
 use understudy_messages::turn::TurnRequest;
 
+use crate::supervision::Supervision;
+use crate::telemetry::AdmissionMetrics;
+
 use super::generation::{Agents, Generation, Held, Published};
 
 /// How long a turn waits at a closed gate, at most.
@@ -29,15 +32,21 @@ pub struct Admission {
     published: Arc<Published>,
     registry: Arc<Slot<Recipient<AdmitTurn>>>,
     clock: Clock,
+    metrics: AdmissionMetrics,
 }
 
 impl Admission {
     /// Admission to whatever `published` holds; `registry` is asked when the gate is closed.
-    pub fn new(published: Arc<Published>, registry: Arc<Slot<Recipient<AdmitTurn>>>, clock: Clock) -> Self {
+    pub fn new(
+        published: Arc<Published>,
+        registry: Arc<Slot<Recipient<AdmitTurn>>>,
+        supervision: &Supervision,
+    ) -> Self {
         Self {
             published,
             registry,
-            clock,
+            clock: supervision.clock.clone(),
+            metrics: supervision.telemetry.admissions(),
         }
     }
 
@@ -56,12 +65,25 @@ impl Admission {
     /// Why the turn may not run.
     pub async fn admit(&self, turn: &Arc<TurnRequest>, deadline: Instant) -> Result<Held, AdmitError> {
         let (serving, now) = (self.published.load(), self.clock.now());
+        let waits = serving.is_some() && !self.published.closing();
         if let Some(held) = serving.and_then(|serving| Held::enter(serving, turn, now)) {
+            self.metrics.admitted();
             return Ok(held);
         }
+        if waits {
+            self.metrics.held();
+        }
+        let answer = self.wait(turn, deadline.min(now + GATE_WAIT)).await;
+        let waited = waits.then(|| self.clock.now().duration_since(now));
+        self.metrics.answered(&answer, waited);
+        answer
+    }
+
+    /// Waits at a closed gate.
+    async fn wait(&self, turn: &Arc<TurnRequest>, deadline: Instant) -> Result<Held, AdmitError> {
         let registry = self.registry.get().ok_or(AdmitError::Starting)?;
         let asked = registry.send(AdmitTurn(turn.clone()));
-        match self.clock.timeout_at(deadline.min(now + GATE_WAIT), asked).await {
+        match self.clock.timeout_at(deadline, asked).await {
             Ok(Ok(admitted)) => admitted,
             Ok(Err(_registry_gone)) => Err(AdmitError::ShuttingDown),
             Err(_elapsed) => Err(AdmitError::HeldTooLong),

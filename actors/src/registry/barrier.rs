@@ -63,6 +63,7 @@ impl Barrier {
     pub(super) fn status(&self) -> Option<ReloadStatus> {
         let plugin_ids: Vec<Name> = self.left().keys().cloned().collect();
         (!plugin_ids.is_empty()).then(|| ReloadStatus {
+            budget: None,
             phase: "failed",
             plugin_ids,
             deadline_in_ms: None,

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use actix::Recipient;
@@ -12,7 +12,9 @@ use understudy_messages::clock::{Clock, Instant};
 use understudy_messages::ids::{GenerationId, Name, ShardIndex, TurnId};
 use understudy_messages::lease::{Holding, TurnLease};
 use understudy_messages::ports::{ProviderPorts, ShardPort, Slot};
-use understudy_messages::registry::{Holder as HolderRow, ReloadStatus, StartProviders};
+use understudy_messages::registry::{
+    GenerationState, GenerationStatus, Holder as HolderRow, ReloadStatus, StartProviders,
+};
 use understudy_messages::settings::AgentSettings;
 use understudy_messages::turn::TurnRequest;
 
@@ -175,6 +177,18 @@ impl Generation {
         self.gates.iter().for_each(Gate::reopen);
     }
 
+    fn status(&self, state: GenerationState, calls: u64, now: Instant) -> GenerationStatus {
+        let (holders, omitted) = self.holders(&Agents::All, MOST_HOLDERS, now);
+        GenerationStatus {
+            generation: self.id,
+            state,
+            turns: self.leases(),
+            calls,
+            holders,
+            omitted,
+        }
+    }
+
     fn gate_of(&self, turn: &TurnRequest) -> usize {
         let place = self.roster.agent_place(turn.agent.as_deref(), &turn.facts.model);
         place.filter(|place| *place < self.gates.len()).unwrap_or_default()
@@ -214,6 +228,8 @@ impl Shard {
 #[derive(Debug, Default)]
 pub struct Published {
     serving: ArcSwapOption<Generation>,
+    /// Those that served before and that somebody may still hold.
+    past: Mutex<Vec<Weak<Generation>>>,
     closing: AtomicBool,
     reload: ArcSwapOption<Progress>,
     barrier: Barrier,
@@ -263,7 +279,34 @@ impl Published {
             reason: progress.reason.clone(),
             holders,
             omitted,
+            budget: progress.budget,
         })
+    }
+
+    /// The serving generation and those that served before it and are still held, the newest first.
+    pub fn generations(&self, now: Instant) -> Vec<GenerationStatus> {
+        let Some(serving) = self.load() else { return Vec::new() };
+        let state = match self.reload.load_full() {
+            Some(progress) if progress.phase == "failed" => GenerationState::Failed,
+            Some(progress) if progress.waits_for.is_some() => GenerationState::Draining,
+            _ => GenerationState::Serving,
+        };
+        let mut all = vec![serving.status(state, serving.inventory.calls(), now)];
+        let past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = past.iter().rev().filter_map(Weak::upgrade);
+        all.extend(held.map(|old| {
+            let calls = old.inventory.calls_but(&serving.inventory);
+            old.status(GenerationState::Retiring, calls, now)
+        }));
+        all
+    }
+
+    /// Whether a generation is being made.
+    pub fn is_preparing(&self) -> bool {
+        let progress = self.reload.load();
+        progress
+            .as_ref()
+            .is_some_and(|it| it.phase != "failed" && it.waits_for.is_none())
     }
 
     /// Remembers who is inside: what was put off is tried again when they have left.
@@ -289,7 +332,10 @@ impl Published {
     }
 
     pub(super) fn store(&self, generation: Arc<Generation>) {
-        self.serving.store(Some(generation));
+        let before = self.serving.swap(Some(generation));
+        let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        past.retain(|old| old.strong_count() > 0);
+        past.extend(before.map(|before| Arc::downgrade(&before)));
     }
 
     /// Whether admission has been closed for good.

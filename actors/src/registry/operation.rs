@@ -3,6 +3,7 @@
 //! It runs in a task of its own on the registry's arbiter. Gate and publication belong to the registry: it is asked.
 
 mod instances;
+mod progress;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,11 +12,13 @@ use std::time::Duration;
 use actix::{Addr, Message};
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Instant;
+use understudy_messages::events;
 use understudy_messages::ids::{GenerationId, Name};
 use understudy_messages::registry::{Holder, Phase, Receipt, Reload, ReloadError, ReloadOutcome, ReopenAdmission};
 use understudy_messages::settings::Settings;
 use uuid::Uuid;
 
+pub(super) use self::progress::Progress;
 use super::barrier::Barred;
 use super::generation::{Agents, Generation, Shard};
 use super::reload::machine::{Effect, Event, Machine, Plan, State};
@@ -54,17 +57,6 @@ pub(super) struct Swap {
 /// An arbiter came anew after its providers had been started.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ArbiterChanged;
-
-/// What the registry and its readers see of a reload.
-#[derive(Clone, Debug)]
-pub(super) struct Progress {
-    pub(super) phase: &'static str,
-    pub(super) plugins: Vec<Name>,
-    pub(super) until: Option<Instant>,
-    pub(super) reason: Option<String>,
-    /// Whom it waits for.
-    pub(super) waits_for: Option<Agents>,
-}
 
 /// One reload.
 pub(super) struct Operation {
@@ -181,11 +173,10 @@ impl Operation {
             self.message = Some(barred.to_string());
             return Event::Refused;
         }
-        let budget = if self.ask.wait { WAIT } else { DRAIN };
         let plan = Plan {
             changes: !planned.diff.is_empty() || self.changes_settings(),
             exclusive: planned.exclusive,
-            drain_until: self.context.clock.now() + budget,
+            drain_until: self.context.clock.now() + self.budget(),
             watched: self.ask.settings.is_some(),
         };
         self.planned = Some(planned);
@@ -296,6 +287,8 @@ impl Operation {
         match staffing::publish(&self.registry, &self.serving, swap).await {
             Ok(generation) => {
                 self.generation = generation;
+                let changed = events::Event::PluginsChanged { generation };
+                self.context.tap.publish(|| changed);
                 None
             }
             Err(error) => {
@@ -305,33 +298,15 @@ impl Operation {
         }
     }
 
-    fn show(&self, phase: &'static str, until: Option<Instant>, reason: Option<&str>) {
-        self.context.published.show(Some(Progress {
-            phase,
-            plugins: self.targets.clone(),
-            until,
-            reason: reason.map(str::to_owned),
-            waits_for: None,
-        }));
-    }
-
-    fn show_waiting(&self, until: Instant, agents: &Agents) {
-        self.context.published.show(Some(Progress {
-            phase: "reloading",
-            plugins: self.targets.clone(),
-            until: Some(until),
-            reason: None,
-            waits_for: Some(agents.clone()),
-        }));
-    }
-
     fn conclude(self, phase: Phase) -> Result<Receipt, Box<ReloadError>> {
         let State::Done(outcome) = self.machine.state() else {
             self.context.published.show(None);
             return Err(Box::new(self.error(ReloadOutcome::Failed, phase)));
         };
         let took = self.context.clock.now().duration_since(self.began);
-        self.context.telemetry.reloaded(self.ask.trigger, outcome, took);
+        let at = self.context.clock.wall();
+        self.context.telemetry.reloaded(self.ask.trigger, outcome, took, at);
+        let failed = outcome == ReloadOutcome::Failed;
         self.context.published.show(None);
         if matches!(
             outcome,
@@ -339,6 +314,7 @@ impl Operation {
         ) {
             self.context.published.barrier().lift(&self.targets);
         }
+        self.publish_step(if failed { "failed" } else { "reloading" }, None, Some(outcome));
         match outcome {
             ReloadOutcome::Applied | ReloadOutcome::Unchanged => Ok(self.receipt(outcome)),
             ReloadOutcome::Degraded

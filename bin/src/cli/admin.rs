@@ -6,6 +6,11 @@ use anyhow::Context;
 use bytes::Bytes;
 use serde_json::Value;
 
+/// Nobody answers.
+#[derive(Debug, thiserror::Error)]
+#[error("no gateway answers at {0}")]
+pub(super) struct Unreachable(String);
+
 /// Which gateway is asked.
 #[derive(Clone, Debug, clap::Args)]
 pub(super) struct Admin {
@@ -31,21 +36,47 @@ impl Admin {
         Ok(String::from_utf8_lossy(&body).into_owned())
     }
 
+    /// Asks for something to be done, however long it takes: the status and the JSON of the answer. Given up, so is what was
+    /// asked for, where the gateway can still do so.
+    pub(super) async fn post(&self, path: &str, body: &Value) -> anyhow::Result<(u16, Value)> {
+        let url = self.url(path);
+        let client = reqwest::Client::builder().no_proxy().build()?;
+        let request = client.post(&url).header("content-type", "application/json");
+        let (status, body) = self.ask(request.body(body.to_string()), &url).await?;
+        let answer = serde_json::from_slice(&body);
+        Ok((
+            status,
+            answer.with_context(|| format!("{url} is not an Understudy admin listener"))?,
+        ))
+    }
+
+    /// Puts a text in the place of the one that has this tag: the JSON of the answer, whether or not it was taken.
+    pub(super) async fn put(&self, path: &str, text: &str, tag: &str) -> anyhow::Result<Value> {
+        let url = self.url(path);
+        let client = reqwest::Client::builder().no_proxy().build()?;
+        let request = client.put(&url).header("if-match", format!("\"{tag}\""));
+        let (_, body) = self.ask(request.body(text.to_owned()), &url).await?;
+        serde_json::from_slice(&body).with_context(|| format!("{url} is not an Understudy admin listener"))
+    }
+
     async fn get_bytes(&self, path: &str) -> anyhow::Result<Bytes> {
         let url = self.url(path);
         let client = reqwest::Client::builder()
             .no_proxy()
             .timeout(Duration::from_secs(10))
             .build()?;
-        let mut request = client.get(&url);
-        if let Some(token) = &self.token {
-            request = request.bearer_auth(token);
-        }
-        let response = request
-            .send()
-            .await
-            .with_context(|| format!("no gateway answers at {url}"))?;
-        let status = response.status();
+        let (status, body) = self.ask(client.get(&url), &url).await?;
+        anyhow::ensure!((200..300).contains(&status), "{url} answered {status}");
+        Ok(body)
+    }
+
+    async fn ask(&self, request: reqwest::RequestBuilder, url: &str) -> anyhow::Result<(u16, Bytes)> {
+        let request = match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        };
+        let response = request.send().await.with_context(|| Unreachable(url.to_owned()))?;
+        let status = response.status().as_u16();
         anyhow::ensure!(
             status != 401,
             "{url} asks for an admin token: give --token or UNDERSTUDY_ADMIN_TOKEN"
@@ -54,8 +85,7 @@ impl Admin {
             status != 404,
             "{url} does not exist: --admin takes the address of `listen.admin`"
         );
-        anyhow::ensure!(status.is_success(), "{url} answered {status}");
-        response.bytes().await.context("the answer broke off")
+        Ok((status, response.bytes().await.context("the answer broke off")?))
     }
 
     fn url(&self, path: &str) -> String {

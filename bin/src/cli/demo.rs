@@ -3,6 +3,7 @@
 mod driver;
 mod props;
 mod referee;
+mod reloads;
 mod scenes;
 mod script;
 mod stage;
@@ -54,9 +55,12 @@ pub(super) async fn run(args: Args, json: bool) -> anyhow::Result<Exit> {
     let driver = Driver::new(stage.app.api())?;
     let turns = driver::turns_in_all(args.sessions, args.turns);
     let tap = Events::new(stage.app.tap().subscribe());
-    let (receipts, told) = tap.during(driver.run(args.sessions, args.turns), turns).await;
+    let reloads = reloads::ask(stage.app.admin());
+    let work = async { tokio::join!(driver.run(args.sessions, args.turns), reloads) };
+    let ((receipts, refused), told) = tap.during(work, turns).await;
     let scrape = scrape(&stage).await?;
-    let verdict = referee::judge(&stage, &receipts, &told, &scrape).await;
+    let mut verdict = referee::judge(&stage, &receipts, &told, &scrape).await;
+    verdict.complaints.extend(refused);
     match json {
         true => output::say_json(&story::for_programs(&stage, &verdict)),
         false => output::say(&story::ending(&verdict)),

@@ -1,10 +1,13 @@
-//! `understudy doctor`: what is wrong with a running gateway, and what to do about it.
+//! `understudy doctor`: what is wrong with a gateway, and what to do about it.
+
+mod fix;
 
 use serde_json::{Value, json};
 use understudy_actors::telemetry::TURNS;
+use understudy_plugins::hosts::Hosts;
 
 use super::admin::Admin;
-use super::plugins::items;
+use super::plugins::{ConfigFile, Seen, items};
 use super::{Exit, output};
 use crate::scrape::Scrape;
 
@@ -22,6 +25,11 @@ const EVERY_TURN: [&str; 8] = [
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
+    /// Mend what is safe to mend: files of the configuration's plugins that everybody may write to.
+    #[arg(long)]
+    fix: bool,
+    #[command(flatten)]
+    config: ConfigFile,
     #[command(flatten)]
     admin: Admin,
 }
@@ -33,20 +41,49 @@ struct Finding {
     message: String,
 }
 
-pub(super) async fn run(args: Args, json: bool) -> anyhow::Result<Exit> {
-    let report = args.admin.get("/admin/v1/plugins").await?;
-    let scrape = Scrape::parse(&args.admin.get_text("/metrics").await?);
-    let findings = findings(&report, scrape.count(TURNS.name, &[]));
+pub(super) async fn run(args: Args, json: bool, hosts: &Hosts) -> anyhow::Result<Exit> {
+    let mended = match args.fix {
+        true => fix::modes(&args.config.settings()?.plugins.load_paths),
+        false => Vec::new(),
+    };
+    let seen = Seen::look(&args.admin, &args.config, hosts).await?;
+    let turns = match seen.cold {
+        Some(_) => 0,
+        None => Scrape::parse(&args.admin.get_text("/metrics").await?).count(TURNS.name, &[]),
+    };
+    let findings = findings(&seen.report, turns);
     match json {
         true => {
             let shown = findings
                 .iter()
                 .map(|it| json!({ "plugin": it.plugin, "message": it.message }));
-            output::say_json(&json!({ "findings": shown.collect::<Vec<_>>() }));
+            output::say_json(
+                &json!({ "findings": shown.collect::<Vec<_>>(), "mended": mended, "source": seen.source(),
+                "compatibility": seen.report["compatibility"] }),
+            );
         }
-        false => output::say(&for_people(&findings)),
+        false => {
+            let mended = mended.iter().map(|path| {
+                format!(
+                    "mended: everybody could write to {}. Reload what lies in it.",
+                    path.display()
+                )
+            });
+            let lines = mended.chain(seen.caution()).chain([for_people(&findings)]);
+            output::say(&lines.chain(signals(&seen.report)).collect::<Vec<_>>().join("\n"));
+        }
     }
     Ok(if findings.is_empty() { Exit::Fine } else { Exit::Finding })
+}
+
+/// How well plugins fit, where there is something to know.
+pub(super) fn signals(report: &Value) -> impl Iterator<Item = String> {
+    let known = |it: &&Value| it["severity"] != "ok" && it["severity"] != "error";
+    let signals = items(report, "compatibility").iter().filter(known);
+    signals.map(|it| {
+        let text = |key: &str| it[key].as_str().unwrap_or_default();
+        format!("{}: {} {}", text("severity"), text("plugin_id"), text("message"))
+    })
 }
 
 /// All that is wrong, after so many turns.

@@ -3,22 +3,94 @@
 use serde_json::Value;
 
 use super::admin::Admin;
+use super::doctor::signals;
+use super::plugins::items;
 use super::{Exit, output};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
+    /// Also generations, a reload under way, and plugins.
+    #[arg(long)]
+    all: bool,
     #[command(flatten)]
     admin: Admin,
 }
 
 pub(super) async fn run(args: Args, json: bool) -> anyhow::Result<Exit> {
     let status = args.admin.get("/admin/v1/status").await?;
+    let further = match args.all {
+        true => Some(Further::of(&args.admin).await?),
+        false => None,
+    };
     match json {
-        true => output::say_json(&status),
-        false => output::say(&for_people(&status)),
+        true => output::say_json(&with(status.clone(), further.as_ref())),
+        false => {
+            let further = further.as_ref().map(Further::for_people);
+            let text = [Some(for_people(&status)), further].into_iter().flatten();
+            output::say(&text.collect::<Vec<_>>().join("\n\n"));
+        }
     }
     let open = status["admission"] == "open";
     Ok(if open { Exit::Fine } else { Exit::Finding })
+}
+
+/// What `--all` shows beside.
+struct Further {
+    generations: Value,
+    reload: Value,
+    plugins: Value,
+}
+
+impl Further {
+    async fn of(admin: &Admin) -> anyhow::Result<Self> {
+        Ok(Self {
+            generations: admin.get("/admin/v1/generations").await?["generations"].take(),
+            reload: admin.get("/admin/v1/plugins/reload").await?,
+            plugins: admin.get("/admin/v1/plugins").await?,
+        })
+    }
+
+    fn for_people(&self) -> String {
+        let text = |it: &Value, key: &str| it[key].as_str().unwrap_or("-").to_owned();
+        let generations = self.generations.as_array().into_iter().flatten().map(|it| {
+            let (number, state) = (&it["generation"], text(it, "state"));
+            format!(
+                "generation {number:<5} {state:<9} turns {}, calls of plugins {}",
+                it["turns"], it["calls"]
+            )
+        });
+        let reload = (!self.reload.is_null()).then(|| {
+            let left = self.reload["deadlineInMs"].as_u64();
+            let left = left.map_or_else(String::new, |left| format!(", {} s left", left.div_ceil(1000)));
+            format!("a reload is {}{left}", text(&self.reload, "phase"))
+        });
+        let plugins = items(&self.plugins, "plugins").iter();
+        let plugins = plugins.map(|it| {
+            format!(
+                "plugin {:<24} {:<9} {}",
+                text(it, "id"),
+                text(it, "status"),
+                text(it, "shape")
+            )
+        });
+        let lines = generations.chain(reload).chain(plugins).chain(signals(&self.plugins));
+        lines.collect::<Vec<_>>().join("\n")
+    }
+}
+
+fn with(mut status: Value, further: Option<&Further>) -> Value {
+    if let Some(Further {
+        generations,
+        reload,
+        plugins,
+    }) = further
+    {
+        status["generations"] = generations.clone();
+        status["reload"] = reload.clone();
+        status["plugins"] = plugins["plugins"].clone();
+        status["compatibility"] = plugins["compatibility"].clone();
+    }
+    status
 }
 
 fn for_people(status: &Value) -> String {

@@ -18,6 +18,7 @@ pub use problem::Problem;
 use source::Source;
 
 mod document;
+pub(crate) mod edit;
 mod environment;
 mod field;
 mod path;

@@ -121,7 +121,12 @@ impl Keeper {
             fault.message
         );
         let telemetry = &self.shared.supervision.telemetry;
-        telemetry.reloaded(trigger, ReloadOutcome::Rejected, Duration::ZERO);
+        telemetry.reloaded(
+            trigger,
+            ReloadOutcome::Rejected,
+            Duration::ZERO,
+            self.shared.clock.wall(),
+        );
         self.learn(self.known().refused(fault));
     }
 

@@ -1,7 +1,10 @@
 //! The admin listener: metrics, probes, status.
 
+use std::time::UNIX_EPOCH;
+
 use actix_web::{HttpResponse, web};
 use serde::Serialize;
+use understudy_messages::ids::Name;
 use understudy_messages::registry::{AdmissionState, GetRegistryStatus, RegistryStatus, ReloadStatus};
 
 use crate::app::Shared;
@@ -11,6 +14,7 @@ use crate::configuration::Fault;
 pub(super) async fn metrics(shared: web::Data<Shared>) -> HttpResponse {
     let render = move || {
         let telemetry = &shared.supervision.telemetry;
+        telemetry.show_generations(&shared.published, shared.clock.now());
         if let Some(serving) = shared.published.load() {
             telemetry.show_health(&serving.ledgers, shared.clock.now());
             serving.inventory.show(telemetry);
@@ -32,59 +36,80 @@ pub(super) async fn livez() -> HttpResponse {
 
 /// Turns are admitted, or wait for a moment only, and every guard that has to be there is.
 pub(super) async fn readyz(shared: web::Data<Shared>) -> HttpResponse {
+    let mut failing: Vec<String> = Vec::new();
+    let mut held = None;
     match (shared.published.load(), shared.published.closing()) {
+        (_, true) => failing.push("shutting-down".to_owned()),
+        (None, false) => failing.push("starting".to_owned()),
         (Some(serving), false) => {
-            let mut missing: Vec<String> = serving.inventory.missing().map(|id| format!("plugin:{id}")).collect();
+            failing.extend(serving.inventory.missing().map(|id| format!("plugin:{id}")));
             let reload = shared.published.reload(shared.clock.now());
-            let reload = reload.filter(ReloadStatus::holds_turns).map(without_holders);
-            missing.extend(reload.as_ref().map(|_| "plugin-reload".to_owned()));
-            let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
-            respond(&Probe {
-                ready: missing.is_empty(),
-                failing: &missing,
-                reload,
-            })
+            held = reload.filter(ReloadStatus::holds_turns);
+            failing.extend(held.as_ref().map(|_| "plugin-reload".to_owned()));
         }
-        (_, true) => probe(false, &["shutting-down"]),
-        (None, false) => probe(false, &["starting"]),
     }
+    let reload = held.map(|reload| Holding::new(reload, &shared));
+    probe(failing, reload)
 }
 
 /// The first generation has been published.
 pub(super) async fn startupz(shared: web::Data<Shared>) -> HttpResponse {
-    match shared.published.load() {
-        Some(_) => probe(true, &[]),
-        None => probe(false, &["starting"]),
-    }
+    let failing = shared.published.load().is_none().then(|| "starting".to_owned());
+    probe(failing.into_iter().collect(), None)
 }
 
 #[derive(Serialize)]
-struct Probe<'a> {
+#[serde(rename_all = "camelCase")]
+struct Probe {
     ready: bool,
-    failing: &'a [&'a str],
-    /// The reload that turns wait for, or what one left behind: which plugins, and what to do.
+    failing: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    reload: Option<ReloadStatus>,
+    plugin_reload: Option<Holding>,
 }
 
-/// Who asks a probe need not be an operator: sessions are nothing of theirs.
-fn without_holders(mut reload: ReloadStatus) -> ReloadStatus {
-    reload.omitted += reload.holders.drain(..).count();
-    reload
+/// A reload that turns wait for, or that left something which does not serve (contract §6).
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Holding {
+    phase: &'static str,
+    plugin_ids: Vec<Name>,
+    /// When it gives up, in milliseconds since 1970.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deadline_at_ms: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
 }
 
-fn probe(ready: bool, failing: &[&str]) -> HttpResponse {
-    respond(&Probe {
+impl Holding {
+    fn new(reload: ReloadStatus, shared: &Shared) -> Self {
+        let now = shared.clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let now = u64::try_from(now.as_millis()).unwrap_or_default();
+        Self {
+            phase: reload.phase,
+            plugin_ids: reload.plugin_ids,
+            deadline_at_ms: reload.deadline_in_ms.map(|left| now.saturating_add(left)),
+            reason: reload.reason,
+        }
+    }
+}
+
+fn probe(failing: Vec<String>, plugin_reload: Option<Holding>) -> HttpResponse {
+    let ready = failing.is_empty();
+    let mut response = match ready {
+        true => HttpResponse::Ok(),
+        false => HttpResponse::ServiceUnavailable(),
+    };
+    response.json(Probe {
         ready,
         failing,
-        reload: None,
+        plugin_reload,
     })
 }
 
-fn respond(probe: &Probe<'_>) -> HttpResponse {
-    let status = if probe.ready { 200 } else { 503 };
-    let status = actix_web::http::StatusCode::from_u16(status).unwrap_or_default();
-    HttpResponse::build(status).json(probe)
+/// `GET /admin/v1/generations`: the serving one, and those that somebody still holds.
+pub(super) async fn generations(shared: web::Data<Shared>) -> HttpResponse {
+    let generations = shared.published.generations(shared.clock.now());
+    HttpResponse::Ok().json(serde_json::json!({ "generations": generations }))
 }
 
 /// What the gateway is and does.

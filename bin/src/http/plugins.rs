@@ -5,11 +5,11 @@ use std::time::Duration;
 use actix_web::http::StatusCode;
 use actix_web::http::header::RETRY_AFTER;
 use actix_web::{HttpResponse, web};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use understudy_messages::ids::Name;
-use understudy_messages::registry::{Phase, Reload, ReloadError, ReloadOutcome, Trigger};
+use understudy_messages::ids::{GenerationId, Name};
+use understudy_messages::registry::{Phase, Receipt, Reload, ReloadError, ReloadOutcome, Trigger};
 
 use crate::app::Shared;
 
@@ -17,6 +17,11 @@ use crate::app::Shared;
 pub(super) async fn list(shared: web::Data<Shared>) -> HttpResponse {
     let serving = shared.published.load();
     HttpResponse::Ok().json(serving.map(|serving| serving.inventory.report()))
+}
+
+/// The reload under way, or one that left something which does not serve; `null` when there is none.
+pub(super) async fn progress(shared: web::Data<Shared>) -> HttpResponse {
+    HttpResponse::Ok().json(shared.published.reload(shared.clock.now()))
 }
 
 /// What is to be replaced.
@@ -45,10 +50,18 @@ pub(super) async fn reload(shared: web::Data<Shared>, ask: web::Json<Ask>) -> Ht
         superseded: CancellationToken::new(),
     };
     match registry.reload.send(reload).await {
-        Ok(Ok(receipt)) => HttpResponse::Ok().json(receipt),
+        Ok(Ok(receipt)) => HttpResponse::Ok().json(Done { ok: true, receipt }),
         Ok(Err(error)) => failed(&error),
         Err(_registry_gone) => unavailable(),
     }
+}
+
+/// A reload that was carried out.
+#[derive(Serialize)]
+struct Done {
+    ok: bool,
+    #[serde(flatten)]
+    receipt: Receipt,
 }
 
 fn failed(error: &ReloadError) -> HttpResponse {
@@ -56,7 +69,42 @@ fn failed(error: &ReloadError) -> HttpResponse {
     if let Some(wait) = error.retry_after_ms {
         response.insert_header((RETRY_AFTER, Duration::from_millis(wait).as_secs().max(1)));
     }
-    response.json(json!({ "error": error }))
+    response.json(json!({ "error": Refusal { error, details: Details { runtime: error.into() } } }))
+}
+
+/// A reload that failed; `details.runtime` has the contract's fields (§6).
+#[derive(Serialize)]
+struct Refusal<'a> {
+    #[serde(flatten)]
+    error: &'a ReloadError,
+    details: Details<'a>,
+}
+
+#[derive(Serialize)]
+struct Details<'a> {
+    runtime: Runtime<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Runtime<'a> {
+    operation_id: &'a Option<String>,
+    generation: Option<GenerationId>,
+    plugin_ids: &'a [Name],
+    phase: Phase,
+    committed: bool,
+}
+
+impl<'a> From<&'a ReloadError> for Runtime<'a> {
+    fn from(error: &'a ReloadError) -> Self {
+        Self {
+            operation_id: &error.operation_id,
+            generation: error.generation,
+            plugin_ids: &error.plugin_ids,
+            phase: error.phase,
+            committed: error.committed,
+        }
+    }
 }
 
 /// Busy and drained in vain may be tried again; a refused candidate is the asker's to mend.

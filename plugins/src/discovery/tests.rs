@@ -62,7 +62,7 @@ fn a_load_path_is_a_plugin_or_holds_plugins() {
 }
 
 #[test]
-fn of_two_with_one_id_the_first_is_kept_and_both_are_named() {
+fn of_two_with_one_id_the_first_is_kept_and_both_are_named_case_t41() {
     let folder = Folder::new();
     let a = folder.plugin("a", "{ id: 'same', main: 'index.js', configSchema: {} }");
     let b = folder.plugin("b", "{ id: 'SAME', main: 'index.js', configSchema: {} }");
@@ -70,11 +70,12 @@ fn of_two_with_one_id_the_first_is_kept_and_both_are_named() {
     assert_eq!(found.found[0].folder, b);
     assert_eq!(found.found.len(), 1);
     assert_eq!((&found.findings[0].source, found.findings[0].refused), (&a, false));
+    assert_eq!(found.findings[0].active.as_ref(), Some(&b));
     assert!(found.findings[0].message.contains(&*b.to_string_lossy()));
 }
 
 #[test]
-fn an_entry_outside_of_its_folder_is_refused_and_keeps_its_id() {
+fn an_entry_outside_of_its_folder_is_refused_and_keeps_its_id_case_t44() {
     let folder = Folder::new();
     fs::write(folder.0.join("outside.js"), "").expect("a file");
     folder.plugin("climbs", "{ id: 'climbs', main: '../outside.js' }");
@@ -93,7 +94,7 @@ fn an_entry_outside_of_its_folder_is_refused_and_keeps_its_id() {
 }
 
 #[test]
-fn what_everybody_may_write_to_is_refused_and_keeps_its_id() {
+fn what_everybody_may_write_to_is_refused_and_keeps_its_id_case_t44() {
     let folder = Folder::new();
     for (id, path) in [("folder", ""), ("manifest", FILE), ("entry", "index.js")] {
         let plugin = folder.plugin(id, &format!("{{ id: '{id}', main: 'index.js' }}"));
@@ -115,7 +116,7 @@ fn only_what_belongs_to_this_process_or_to_root_is_its_own() {
 }
 
 #[test]
-fn what_belongs_to_another_user_is_refused_and_keeps_its_id() {
+fn what_belongs_to_another_user_is_refused_and_keeps_its_id_case_t44() {
     let folder = Folder::new();
     let mut expected = Vec::new();
     for (id, path) in [("entry", "index.js"), ("folder", ""), ("manifest", FILE)] {

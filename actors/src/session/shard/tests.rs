@@ -9,16 +9,21 @@ use super::*;
 use crate::registry::Admission;
 use crate::session::TranscriptRoom;
 use crate::session::memory::Taken;
-use crate::supervision::Tasks;
+use crate::supervision::{Supervision, Tasks};
 use crate::tap::EventTap;
 use crate::telemetry::Telemetry;
 
 fn shard(clock: &Clock, capacity: usize) -> SessionShardActor {
-    let context = SessionContext {
-        admission: Admission::new(Arc::default(), Arc::default(), clock.clone()),
-        clock: clock.clone(),
+    let supervision = Supervision {
         tasks: Tasks::new(),
+        clock: clock.clone(),
         telemetry: Telemetry::new().expect("sound"),
+    };
+    let context = SessionContext {
+        admission: Admission::new(Arc::default(), Arc::default(), &supervision),
+        clock: clock.clone(),
+        tasks: supervision.tasks,
+        telemetry: supervision.telemetry,
         tap: EventTap::default(),
         abort: CancellationToken::new(),
         transcripts: TranscriptRoom::default(),

@@ -273,7 +273,7 @@ impl Verdict {
                     "moved_on": row.moved_on, "skipped": row.skipped, "probes": row.probes } })
         });
         let plugins = json!({ "to_fallback": self.plugins.to_fallback, "with_canon": self.plugins.with_canon, "proposed": self.plugins.proposed, "blocked": self.plugins.blocked,
-            "terminal": self.plugins.terminal });
+            "terminal": self.plugins.terminal, "reloads": self.plugins.reloads, "one_instance": self.plugins.one_instance });
         json!({ "sound": self.sound(), "turns": self.turns, "lost": self.lost, "rescued": self.rescued,
             "scenes": rows.collect::<Vec<_>>(), "plugins": plugins, "checks": checks.collect::<Vec<_>>(), "complaints": self.complaints })
     }

@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::Args;
 use super::referee::{PluginPart, Verdict};
+use super::reloads::targets;
 use super::scenes::{GUARDED, KEPT, SCENES, scene};
 use super::script::TOOL;
 use super::stage::Stage;
@@ -109,11 +110,16 @@ fn plugins(verdict: &Verdict) -> String {
         proposed,
         blocked,
         terminal,
+        reloads,
+        one_instance,
         ..
     } = verdict.plugins;
     format!(
         "\nPlugins: {with_canon} of {to_fallback} requests to the understudy of {KEPT} carried the canon, {blocked} of {proposed} calls \
-         that {GUARDED}\nproposed were blocked, {terminal} turns without an answer were told of.\n"
+         that {GUARDED}\nproposed were blocked, {terminal} turns without an answer were told of. Meanwhile {} were replaced {reloads} times:\n\
+         {one_instance} of {} turns saw one instance from beginning to end.\n",
+        targets().join(" and "),
+        verdict.turns,
     )
 }
 

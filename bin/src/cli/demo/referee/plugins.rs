@@ -4,10 +4,12 @@ use understudy_actors::telemetry::{self, HookOutcome};
 use understudy_messages::events::{Decision, Event};
 use understudy_messages::hooks::Hook;
 use understudy_messages::ids::ModelRef;
+use understudy_messages::registry::ReloadOutcome;
 use understudy_messages::tools::ToolOutcome;
 
 use super::super::driver::{Got, Receipt};
 use super::super::props::{CANON, GUARD};
+use super::super::reloads::TIMES;
 use super::super::scenes::{GUARDED, KEPT, SCENES, scene};
 use super::super::stage::{Stage, target};
 use super::super::{SharedEvent, Told};
@@ -25,6 +27,10 @@ pub(in super::super) struct PluginPart {
     pub(in super::super) blocked: u64,
     /// Turns without an answer that a plugin was told of.
     pub(in super::super) terminal: u64,
+    /// How often plugins were replaced meanwhile.
+    pub(in super::super) reloads: u64,
+    /// Turns whose hooks saw one instance.
+    pub(in super::super) one_instance: u64,
     pub(super) checks: Vec<Check>,
 }
 
@@ -50,7 +56,10 @@ pub(super) async fn judge(stage: &Stage, receipts: &[Receipt], told: &Told, scra
     checks.extend(kept.checks(receipts, scrape));
     let [_, (with_canon, to_fallback)] = kept.logged;
     let [proposed, blocked] = guarded(stage, told, scrape, &mut checks);
+    checks.extend(replaced(stage, receipts, told, scrape));
     PluginPart {
+        reloads: reloaded(scrape),
+        one_instance: stage.witness.seen_by_one(),
         to_fallback,
         with_canon,
         proposed,
@@ -58,6 +67,40 @@ pub(super) async fn judge(stage: &Stage, receipts: &[Receipt], told: &Told, scra
         terminal,
         checks,
     }
+}
+
+fn reloaded(scrape: &Scrape) -> u64 {
+    let applied = [("outcome", ReloadOutcome::Applied.as_label())];
+    scrape.count(telemetry::RELOADS.name, &applied)
+}
+
+/// All reloads were applied, each with a generation and an instance of its own, and no turn saw two instances.
+fn replaced(stage: &Stage, receipts: &[Receipt], told: &Told, scrape: &Scrape) -> Vec<Check> {
+    let is_end = |event: &&SharedEvent| matches!(&***event, Event::ReloadProgress(it) if it.outcome == Some(ReloadOutcome::Applied));
+    let is_change = |event: &&SharedEvent| matches!(&***event, Event::PluginsChanged { .. });
+    let ends = told.events.iter().filter(is_end).count() as u64;
+    let changes = told.events.iter().filter(is_change).count() as u64;
+    let check = |what: &str, left, right| Check {
+        what: what.to_owned(),
+        left,
+        right,
+    };
+    let asked = |right| check("reloads", ("asked for", TIMES), right);
+    let first = |what, right| check(what, ("reloads and the start", TIMES + 1), right);
+    let generation = scrape.count(telemetry::GENERATION.name, &[]);
+    let by_one = ("a plugin", stage.witness.seen_by_one());
+    vec![
+        asked(("Prometheus, applied", reloaded(scrape))),
+        asked(("event tap, applied", ends)),
+        asked(("event tap, plugins changed", changes)),
+        first("the serving generation", ("Prometheus", generation)),
+        first("instances of the witness", ("a plugin", stage.witness.instances())),
+        check(
+            "turns whose hooks saw one instance",
+            ("clients", receipts.len() as u64),
+            by_one,
+        ),
+    ]
 }
 
 /// Calls of tools that the guarded lead wanted to make, and those that the guard blocked.
@@ -82,7 +125,9 @@ fn guarded(stage: &Stage, told: &Told, scrape: &Scrape, checks: &mut Vec<Check>)
         | Event::WindowOpened { .. }
         | Event::Probed { .. }
         | Event::TerminalFailure(_)
-        | Event::GenerationPublished { .. } => 0,
+        | Event::GenerationPublished { .. }
+        | Event::PluginsChanged { .. }
+        | Event::ReloadProgress(_) => 0,
     });
     let kept_back = [("outcome", ToolOutcome::Blocked.as_label())];
     for right in [
@@ -122,7 +167,9 @@ impl Kept {
             | Event::Probed { .. }
             | Event::TerminalFailure(_)
             | Event::TurnEnded(_)
-            | Event::GenerationPublished { .. } => false,
+            | Event::GenerationPublished { .. }
+            | Event::PluginsChanged { .. }
+            | Event::ReloadProgress(_) => false,
         };
         let count = |left| told.events.iter().filter(|event| is_lead(event, left)).count() as u64;
         let (calls, logged) = stage.simulator.journal().read(|entries| {

@@ -1,0 +1,96 @@
+//! What a configuration would load, without a gateway.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use serde_json::Value;
+use understudy_actors::inventory::Loader;
+use understudy_actors::supervision::{Supervision, Tasks};
+use understudy_actors::telemetry::Telemetry;
+use understudy_messages::clock::Clock;
+use understudy_messages::settings::Settings;
+use understudy_plugins::hosts::Hosts;
+
+use super::super::admin::{Admin, Unreachable};
+use crate::config::{ServerConfig, report};
+use crate::plugins::loader;
+
+/// Which configuration is read where no gateway is asked.
+#[derive(Clone, Debug, clap::Args)]
+pub(in crate::cli) struct ConfigFile {
+    /// The configuration file.
+    #[arg(long = "config", default_value = "understudy.yaml", env = "UNDERSTUDY_CONFIG")]
+    pub(in crate::cli) file: PathBuf,
+}
+
+impl ConfigFile {
+    /// What the file says.
+    pub(in crate::cli) fn settings(&self) -> anyhow::Result<Arc<Settings>> {
+        let name = self.file.display().to_string();
+        let config = ServerConfig::load(&self.file);
+        let config =
+            config.map_err(|error| anyhow::anyhow!("{}", report::for_people(&name, &error).trim_end().to_owned()))?;
+        Ok(Arc::new(config.settings))
+    }
+
+    /// What a gateway with this configuration would find and load: no plugin's code runs.
+    pub(in crate::cli) async fn look(&self, hosts: &Hosts) -> anyhow::Result<Value> {
+        let (settings, loader) = (self.settings()?, loader_of(hosts)?);
+        let planned = tokio::task::spawn_blocking(move || loader.plan(settings, None, &[]));
+        Ok(serde_json::to_value(planned.await?.report())?)
+    }
+
+    /// What becomes of the plugins when they are loaded: here, and they end at once.
+    pub(in crate::cli) async fn load(&self, hosts: &Hosts) -> anyhow::Result<Value> {
+        let (settings, loader) = (self.settings()?, loader_of(hosts)?);
+        let inventory = loader.load(&settings).await;
+        let report = serde_json::to_value(inventory.report());
+        inventory.stop().await;
+        loader.supervision.tasks.stop().await;
+        Ok(report?)
+    }
+}
+
+fn loader_of(hosts: &Hosts) -> anyhow::Result<Loader> {
+    let supervision = Supervision {
+        tasks: Tasks::new(),
+        clock: Clock::real(),
+        telemetry: Telemetry::new()?,
+    };
+    Ok(loader(hosts, &supervision))
+}
+
+/// The plugins of a running gateway; where none answers, those that the configuration names.
+pub(in crate::cli) struct Seen {
+    pub(in crate::cli) report: Value,
+    /// The configuration that they are from; `None`: a gateway tells.
+    pub(in crate::cli) cold: Option<PathBuf>,
+}
+
+impl Seen {
+    pub(in crate::cli) async fn look(admin: &Admin, config: &ConfigFile, hosts: &Hosts) -> anyhow::Result<Self> {
+        match admin.get("/admin/v1/plugins").await {
+            Ok(report) => Ok(Self { report, cold: None }),
+            Err(error) if error.is::<Unreachable>() && config.file.exists() => Ok(Self {
+                report: config.look(hosts).await.context(error)?,
+                cold: Some(config.file.clone()),
+            }),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// What people are told first where no gateway was asked.
+    pub(in crate::cli) fn caution(&self) -> Option<String> {
+        let file = self.cold.as_ref()?.display();
+        Some(format!("No gateway answers. This is what {file} would load:"))
+    }
+
+    /// The contract's word for where it is from.
+    pub(in crate::cli) fn source(&self) -> &'static str {
+        match self.cold {
+            Some(_) => "configuration",
+            None => "gateway",
+        }
+    }
+}

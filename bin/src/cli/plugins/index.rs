@@ -1,0 +1,143 @@
+//! `understudy plugins registry`: what lies on disk, beside what a gateway runs.
+
+use serde_json::{Value, json};
+
+use super::super::admin::{Admin, Unreachable};
+use super::super::{Exit, output};
+use super::items;
+
+/// Compares the configuration's plugins with those of the gateway, where one answers.
+pub(super) async fn run(disk: &Value, admin: &Admin, json: bool) -> anyhow::Result<Exit> {
+    let running = match admin.get("/admin/v1/plugins").await {
+        Ok(report) => Some(report),
+        Err(error) if error.is::<Unreachable>() => None,
+        Err(error) => return Err(error),
+    };
+    let rows = rows(disk, running.as_ref());
+    let differing: Vec<&Row> = rows.iter().filter(|row| row.difference.is_some()).collect();
+    let (sound, state) = match (&running, differing.is_empty()) {
+        (None, _) => (true, "cold"),
+        (Some(_), true) => (true, "fresh"),
+        (Some(_), false) => (false, "stale"),
+    };
+    match json {
+        true => output::say_json(&json!({
+            "state": state,
+            "plugins": rows.iter().map(Row::as_json).collect::<Vec<_>>(),
+            "differences": differing.iter().map(|row| row.as_json()).collect::<Vec<_>>(),
+        })),
+        false => output::say(&for_people(&rows, running.is_some())),
+    }
+    Ok(if sound { Exit::Fine } else { Exit::Finding })
+}
+
+/// One plugin, on disk and at work.
+struct Row {
+    id: String,
+    digest: String,
+    source: String,
+    state: String,
+    difference: Option<&'static str>,
+}
+
+impl Row {
+    fn new(on_disk: Option<&Value>, running: Option<&Value>, asked: bool) -> Self {
+        let shown = on_disk.or(running).unwrap_or(&Value::Null);
+        let text = |key: &str| shown[key].as_str().unwrap_or("-").to_owned();
+        let state = |of: Option<&Value>| of.and_then(|it| it["status"].as_str()).unwrap_or("-").to_owned();
+        Self {
+            id: text("id"),
+            digest: text("digest"),
+            source: text("source"),
+            state: if asked { state(running) } else { state(on_disk) },
+            difference: asked.then(|| difference(on_disk, running)).flatten(),
+        }
+    }
+
+    fn as_json(&self) -> Value {
+        json!({ "id": self.id, "digest": self.digest, "source": self.source, "state": self.state,
+            "difference": self.difference })
+    }
+}
+
+/// In what a gateway would differ if it read everything anew.
+fn difference(on_disk: Option<&Value>, running: Option<&Value>) -> Option<&'static str> {
+    let is_on = |it: Option<&Value>| it.is_some_and(|it| it["enabled"] == true);
+    match (is_on(on_disk), is_on(running)) {
+        (true, false) => Some("would be loaded"),
+        (false, true) => Some("would be gone"),
+        (true, true) => {
+            let same = on_disk.map(|it| &it["digest"]) == running.map(|it| &it["digest"]);
+            (!same).then_some("its source has changed")
+        }
+        (false, false) => None,
+    }
+}
+
+fn rows(disk: &Value, running: Option<&Value>) -> Vec<Row> {
+    let find = |report: &'_ Value, id: &Value| items(report, "plugins").iter().find(|it| it["id"] == *id).cloned();
+    let on_disk = items(disk, "plugins").iter().map(|it| {
+        let runs = running.and_then(|running| find(running, &it["id"]));
+        Row::new(Some(it), runs.as_ref(), running.is_some())
+    });
+    let only_running = running.into_iter().flat_map(|running| items(running, "plugins"));
+    let only_running = only_running.filter(|it| find(disk, &it["id"]).is_none());
+    on_disk
+        .chain(only_running.map(|it| Row::new(None, Some(it), true)))
+        .collect()
+}
+
+fn for_people(rows: &[Row], asked: bool) -> String {
+    let line = |[id, state, digest, source, difference]: [&str; 5]| {
+        let digest: String = digest.trim_start_matches("sha256:").chars().take(12).collect();
+        format!("{id:<24} {state:<9} {digest:<13} {source}  {difference}")
+            .trim_end()
+            .to_owned()
+    };
+    let mut lines = Vec::new();
+    if !asked {
+        lines.push("No gateway answers: nothing to compare with.".to_owned());
+    }
+    lines.push(line(["ID", "STATE", "DIGEST", "SOURCE", ""]));
+    lines.extend(rows.iter().map(|row| {
+        line([
+            &row.id,
+            &row.state,
+            &row.digest,
+            &row.source,
+            row.difference.unwrap_or_default(),
+        ])
+    }));
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_plugin_that_a_gateway_would_take_anew_is_told_with_what_has_changed() {
+        let one =
+            |id: &str, digest: &str, on: bool| json!({ "id": id, "digest": digest, "enabled": on, "status": "loaded" });
+        let disk = json!({ "plugins": [one("same", "a", true), one("edited", "b", true), one("new", "c", true), one("off", "d", false)] });
+        let running = json!({ "plugins": [one("same", "a", true), one("edited", "x", true), one("gone", "e", true)] });
+        let told = |running| -> Vec<(String, Option<&'static str>)> {
+            rows(&disk, running)
+                .into_iter()
+                .map(|row| (row.id, row.difference))
+                .collect()
+        };
+        let expected = [
+            ("same", None),
+            ("edited", Some("its source has changed")),
+            ("new", Some("would be loaded")),
+            ("off", None),
+            ("gone", Some("would be gone")),
+        ];
+        assert_eq!(
+            told(Some(&running)),
+            expected.map(|(id, difference)| (id.to_owned(), difference))
+        );
+        assert!(told(None).iter().all(|(_, difference)| difference.is_none()));
+    }
+}

@@ -1,0 +1,132 @@
+//! `understudy plugins enable` and `disable`: written into the configuration file, and nothing else in it is touched. A gateway
+//! that serves this very configuration takes the change at once, and tells what came of it.
+
+use std::path::Path;
+
+use anyhow::Context;
+use serde_json::{Value, json};
+
+use super::super::admin::{Admin, Unreachable};
+use super::super::{Exit, output};
+use super::cold::ConfigFile;
+use crate::config::source::{revision_of, write};
+use crate::config::{ServerConfig, edit, report};
+
+/// Where a gateway's configuration is read and changed.
+const PATH: &str = "/admin/v1/config";
+
+/// What became of a change.
+struct Switched<'a> {
+    ids: &'a [String],
+    on: bool,
+    file: String,
+    /// Whether the file says something new.
+    written: bool,
+    /// What a gateway has made of it.
+    gateway: Option<Value>,
+}
+
+pub(super) async fn run(
+    ids: &[String],
+    on: bool,
+    config: &ConfigFile,
+    admin: &Admin,
+    json: bool,
+) -> anyhow::Result<Exit> {
+    let file = &config.file;
+    let unreadable = || format!("{} cannot be read", file.display());
+    let before = ServerConfig::text_of(file).with_context(unreadable)?;
+    let mut after = before.clone();
+    for id in ids {
+        after = edit::switch(&after, id, on)?;
+    }
+    let env = |name: &str| std::env::var(name).ok();
+    ServerConfig::parse(&after, &env).map_err(|error| {
+        anyhow::anyhow!(
+            "nothing was written. {}",
+            report::for_people("the file", &error).trim_end()
+        )
+    })?;
+    let mut switched = Switched {
+        ids,
+        on,
+        file: file.display().to_string(),
+        written: after != before,
+        gateway: None,
+    };
+    if switched.written {
+        switched.gateway = live(admin, &before, &after).await?;
+        if !switched.is_refused() {
+            keep(file, &after)?;
+        }
+    }
+    match json {
+        true => output::say_json(&switched.as_json()),
+        false => output::say(&switched.for_people()),
+    }
+    Ok(if switched.is_refused() {
+        Exit::Finding
+    } else {
+        Exit::Fine
+    })
+}
+
+/// What a gateway makes of the change; `None` where none answers, or where it serves another configuration than this file's.
+async fn live(admin: &Admin, before: &str, after: &str) -> anyhow::Result<Option<Value>> {
+    let known = match admin.get(PATH).await {
+        Ok(known) => known,
+        Err(error) if error.is::<Unreachable>() => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    let revision = revision_of(before);
+    match known["revision"] == *revision {
+        true => admin.put(PATH, after, &revision).await.map(Some),
+        false => Ok(None),
+    }
+}
+
+/// The gateway has written its own file; where this one is another, it is written here.
+fn keep(file: &Path, text: &str) -> anyhow::Result<()> {
+    let unwritable = || format!("{} cannot be written", file.display());
+    match ServerConfig::text_of(file) {
+        Ok(now) if now == text => Ok(()),
+        Ok(_) | Err(_) => write(file, text).with_context(unwritable),
+    }
+}
+
+impl Switched<'_> {
+    /// The gateway serves what it served before.
+    fn is_refused(&self) -> bool {
+        let gateway = self.gateway.as_ref();
+        gateway.is_some_and(|it| it["applied"] != true && it["deferred"] != true)
+    }
+
+    fn as_json(&self) -> Value {
+        let gateway = self.gateway.as_ref().unwrap_or(&Value::Null);
+        json!({ "ok": !self.is_refused(), "pluginIds": self.ids, "enabled": self.on, "file": self.file,
+            "written": self.written && !self.is_refused(), "applied": gateway["applied"], "deferred": gateway["deferred"],
+            "runtime": gateway["receipt"], "error": gateway["error"] })
+    }
+
+    fn for_people(&self) -> String {
+        let (ids, switched) = (self.ids.join(", "), if self.on { "on" } else { "off" });
+        if !self.written {
+            return format!("{} says so already.", self.file);
+        }
+        let said = format!("{ids} switched {switched} in {}.", self.file);
+        let Some(gateway) = &self.gateway else {
+            return format!("{said} A gateway that runs from this file takes it within two seconds.");
+        };
+        let message = gateway["error"]["message"].as_str().unwrap_or_default();
+        match (gateway["applied"] == true, gateway["deferred"] == true) {
+            (true, _) => format!(
+                "{said} The gateway serves it: generation {}. {message}",
+                gateway["receipt"]["generation"]
+            )
+            .trim_end()
+            .to_owned(),
+            (false, true) => format!("{said} The gateway takes it once those who hold it up have ended. {message}"),
+            (false, false) => format!("{ids} not switched {switched}: the gateway refuses it. {message}"),
+        }
+    }
+}

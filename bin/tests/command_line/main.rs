@@ -1,0 +1,4 @@
+//! The program as an operator types it.
+
+#[cfg(test)]
+mod plugins;
