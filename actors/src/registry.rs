@@ -133,7 +133,8 @@ impl RegistryActor {
         self.context.telemetry.install(&settings);
         self.context.telemetry.install_tools(inventory.tools().all());
         let roster = Roster::new(settings);
-        let generation = Arc::new(Generation::new(id, roster, inventory, self.shards.clone()));
+        let generation = Generation::new(id, roster, inventory, self.shards.clone());
+        let generation = Arc::new(generation.after(before.as_ref()));
         self.context.telemetry.generation(id.0);
         self.context.published.store(generation.clone());
         // whoever looked before the swap and enters after it finds a closed gate, and asks for the new one
