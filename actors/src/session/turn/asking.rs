@@ -151,7 +151,7 @@ impl Turn {
             error: error(&performance.outcome).map(str::to_owned),
             duration_ms: millis(duration),
         };
-        turn.hooks.fire(event, turn.scene.context().clone());
+        turn.hooks.fire(event, turn.scene.context().clone(), turn.lease.clone());
     }
 
     /// Waits for plugins as long as the turn may take; what ends it meanwhile is set on its token.
