@@ -16,6 +16,7 @@ pub(crate) mod testing;
 use std::sync::{Arc, Weak};
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, MessageResult, Recipient, ResponseFuture};
+use arc_swap::ArcSwapOption;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
@@ -50,7 +51,7 @@ pub struct RegistryContext {
     /// What makes plugins.
     pub loader: Loader,
     /// The plugins of the first generation.
-    pub inventory: Arc<Inventory>,
+    pub inventory: First,
     /// How many session arbiters must be listed before the first generation is published.
     pub shards_expected: usize,
     /// Where generations are published.
@@ -61,6 +62,16 @@ pub struct RegistryContext {
     pub telemetry: Arc<Telemetry>,
     /// Where events go.
     pub tap: EventTap,
+}
+
+/// Plugins until they are published: from then on they are held by generations alone.
+#[derive(Clone)]
+pub struct First(Arc<ArcSwapOption<Inventory>>);
+
+impl From<Arc<Inventory>> for First {
+    fn from(inventory: Arc<Inventory>) -> Self {
+        Self(Arc::new(Some(inventory).into()))
+    }
 }
 
 /// Owns generations and admission. One per process, on an arbiter of its own.
@@ -111,7 +122,7 @@ impl RegistryActor {
         if self.shards.len() < self.context.shards_expected {
             self.shards.push(shard);
             if self.shards.len() == self.context.shards_expected {
-                self.publish(self.context.settings.clone(), self.context.inventory.clone());
+                self.begin();
             }
             return Ok(ShardIndex(self.shards.len() - 1));
         }
@@ -125,6 +136,12 @@ impl RegistryActor {
             serving.replace_shard(ShardIndex(index), shard);
         }
         Ok(ShardIndex(index))
+    }
+
+    fn begin(&mut self) {
+        if let Some(inventory) = self.context.inventory.0.swap(None) {
+            self.publish(self.context.settings.clone(), inventory);
+        }
     }
 
     fn publish(&mut self, settings: Arc<Settings>, inventory: Arc<Inventory>) -> GenerationId {

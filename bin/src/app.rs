@@ -169,7 +169,7 @@ impl App {
             serving
                 .inventory
                 .hooks()
-                .fire(HookEvent::GatewayStart { port }, Arc::default());
+                .fire(HookEvent::GatewayStart { port }, Arc::default(), None);
         }
     }
 
@@ -254,7 +254,7 @@ async fn start_registry(
     let (registry, admit) = (Arc::new(Slot::default()), Arc::new(Slot::default()));
     let settings = Arc::new(config.settings.clone());
     let context = RegistryContext {
-        inventory: loader.load(&settings).await,
+        inventory: loader.load(&settings).await.into(),
         loader,
         settings,
         shards_expected: options.arbiters,
