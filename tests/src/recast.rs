@@ -49,19 +49,24 @@ impl Stage {
     /// When a plugin is not loaded.
     pub async fn set() -> Self {
         let stage = Self::build();
-        let report = stage.get("/admin/v1/plugins").await;
         for plugin in PLUGINS {
-            let plugins = report["plugins"].as_array().expect("a list");
-            let found = plugins.iter().find(|it| it["id"] == plugin);
-            assert_eq!(found.map(|it| &it["status"]), Some(&json!("loaded")), "{report}");
+            assert_eq!(stage.status(plugin).await, "loaded", "{plugin}");
         }
         stage
     }
 
-    async fn get(&self, path: &str) -> Value {
-        let response = self.gateway.client().get(self.gateway.admin(path)).send().await;
-        let body = response.expect("a response").bytes().await.expect("a whole body");
-        serde_json::from_slice(&body).expect("JSON")
+    /// What operators are told of a plugin.
+    pub async fn status(&self, plugin: &str) -> String {
+        let response = self
+            .gateway
+            .client()
+            .get(self.gateway.admin("/admin/v1/plugins"))
+            .send();
+        let body = response.await.expect("a response").bytes().await.expect("a whole body");
+        let report: Value = serde_json::from_slice(&body).expect("JSON");
+        let plugins = report["plugins"].as_array().expect("a list");
+        let found = plugins.iter().find(|it| it["id"] == plugin).expect("it is listed");
+        found["status"].as_str().expect("a status").to_owned()
     }
 
     fn build() -> Self {

@@ -133,7 +133,10 @@ async fn back_to_back(reloads: usize) {
             }
         }
         let ratio = resident() as f64 / warm as f64;
-        println!("{plugin}: memory after {reloads} reloads {ratio:.3} × that after {WARM} ({} MiB)", warm >> 20);
+        println!(
+            "{plugin}: memory after {reloads} reloads {ratio:.3} × that after {WARM} ({} MiB)",
+            warm >> 20
+        );
     }
 }
 

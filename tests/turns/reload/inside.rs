@@ -1,6 +1,8 @@
-//! Plugins that ask for their own reload from inside a turn, and plugins that panic in one.
+//! Plugins that ask for their own reload from inside a turn, that panic in one, and that take their time to register.
 
 use std::sync::OnceLock;
+use std::sync::atomic::AtomicBool;
+use std::sync::mpsc;
 
 use super::*;
 
@@ -127,4 +129,57 @@ async fn a_handler_that_panics_fails_its_call_and_the_plugin_comes_back_case_t46
     }
     assert_eq!((bystander.made(), bystander.asked_last()), (1, Some(1)));
     assert_eq!(generation(&stage).await, 1, "a restart is no reload");
+}
+
+/// Whose second instance registers only when its test says so, and then fails.
+struct Slow {
+    probe: Probe,
+    began: Arc<AtomicBool>,
+    may_end: Mutex<mpsc::Receiver<()>>,
+}
+
+impl NativePlugin for Slow {
+    fn id(&self) -> &str {
+        self.probe.id
+    }
+
+    fn register(&self, api: &mut NativeApi, settings: &Value) -> Result<(), String> {
+        if self.probe.made() == 1 && !self.began.swap(true, Ordering::SeqCst) {
+            let may_end = self.may_end.lock().expect("whole");
+            may_end.recv().expect("its test goes on");
+            return Err("as its test wants".to_owned());
+        }
+        self.probe.register(api, settings)
+    }
+}
+
+#[tokio::test]
+async fn a_reload_that_has_stopped_something_is_finished_though_whoever_asked_has_gone_case_t28() {
+    let (probe, folder) = (Probe::called("probe"), Folder::of_exclusive(&["probe"]));
+    let (ends, may_end) = mpsc::channel();
+    let began = Arc::new(AtomicBool::new(false));
+    let plugin = Slow {
+        probe: probe.clone(),
+        began: began.clone(),
+        may_end: Mutex::new(may_end),
+    };
+    let stage = hosting(vec![Arc::new(plugin)], &folder.paths(), plan(Duration::ZERO), "").await;
+    let stopped = async {
+        while !began.load(Ordering::SeqCst) {
+            tokio::task::yield_now().await;
+        }
+    };
+    let ask = json!({ "plugins": ["probe"] });
+    tokio::select! {
+        reloaded = reload(&stage, &ask) => panic!("it was to wait: {}", reloaded.text()),
+        () = stopped => {}
+    }
+    ends.send(()).expect("it waits");
+    while ended(&stage, "restored").await == 0 {}
+    assert_eq!(stage.ask(&question(false)).await.status, 200);
+    assert_eq!(
+        (probe.asked_last(), generation(&stage).await),
+        (Some(2), 2),
+        "the old code, anew"
+    );
 }
