@@ -20,6 +20,7 @@ mod tests;
 use std::sync::{Arc, Weak};
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, MessageResult, Recipient, ResponseFuture};
+use arc_swap::ArcSwapOption;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
@@ -55,7 +56,7 @@ pub struct RegistryContext {
     /// What makes plugins.
     pub loader: Loader,
     /// The plugins of the first generation.
-    pub inventory: Arc<Inventory>,
+    pub inventory: First,
     /// How many session arbiters must be listed before the first generation is published.
     pub shards_expected: usize,
     /// Where generations are published.
@@ -68,6 +69,16 @@ pub struct RegistryContext {
     pub tap: EventTap,
     /// Where the ledgers of generations are found.
     pub ledgers: Arc<LedgerBook>,
+}
+
+/// Plugins until they are published: from then on they are held by generations alone.
+#[derive(Clone)]
+pub struct First(Arc<ArcSwapOption<Inventory>>);
+
+impl From<Arc<Inventory>> for First {
+    fn from(inventory: Arc<Inventory>) -> Self {
+        Self(Arc::new(Some(inventory).into()))
+    }
 }
 
 /// Owns generations and admission. One per process, on an arbiter of its own.
@@ -125,8 +136,7 @@ impl RegistryActor {
         if self.shards.len() < self.context.shards_expected {
             self.shards.push(shard);
             if self.shards.len() == self.context.shards_expected {
-                let (settings, inventory) = (self.context.settings.clone(), self.context.inventory.clone());
-                self.publish(settings, inventory);
+                self.begin();
             }
             return Ok(ShardIndex(self.shards.len() - 1));
         }
@@ -142,6 +152,12 @@ impl RegistryActor {
         Ok(ShardIndex(index))
     }
 
+    fn begin(&mut self) {
+        if let Some(inventory) = self.context.inventory.0.swap(None) {
+            self.publish(self.context.settings.clone(), inventory);
+        }
+    }
+
     fn publish(&mut self, settings: Arc<Settings>, inventory: Arc<Inventory>) -> GenerationId {
         let before = self.context.published.load();
         let id = GenerationId(before.as_ref().map_or(1, |serving| serving.id.0 + 1));
@@ -153,7 +169,8 @@ impl RegistryActor {
         // before the first turn: whoever conducts it looks here
         self.context.ledgers.enter(id, &ledgers);
         let roster = Roster::new(settings);
-        let generation = Arc::new(Generation::new(id, roster, inventory, ledgers, self.shards.clone()));
+        let generation = Generation::new(id, roster, inventory, ledgers, self.shards.clone());
+        let generation = Arc::new(generation.after(before.as_ref()));
         self.context.telemetry.generation(id.0);
         self.context.published.store(generation.clone());
         // whoever looked before the swap and enters after it finds a closed gate, and asks for the new one

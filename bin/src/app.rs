@@ -177,7 +177,7 @@ impl App {
             serving
                 .inventory
                 .hooks()
-                .fire(HookEvent::GatewayStart { port }, Arc::default());
+                .fire(HookEvent::GatewayStart { port }, Arc::default(), None);
         }
     }
 
@@ -265,7 +265,7 @@ async fn start_registry(
     let settings = first.settings.clone();
     let (configuration, orders) = Configuration::new(first);
     let context = RegistryContext {
-        inventory: loader.load(&settings).await,
+        inventory: loader.load(&settings).await.into(),
         loader,
         settings,
         shards_expected: options.arbiters,

@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::hooks::{Hook, HookContext, HookEvent, HookResult, PromptContribution, RunBlock, SettledTools, ToolFate};
 use crate::ids::Name;
+use crate::lease::TurnLease;
 
 /// Call one handler of an instance.
 #[derive(Clone, Debug, Message)]
@@ -95,8 +96,8 @@ pub trait TurnHooks: Send + Sync + fmt::Debug {
     /// Whether anything happens at `hook`: without, no event has to be made.
     fn fires(&self, hook: Hook) -> bool;
 
-    /// Tells all handlers, and nobody waits for them.
-    fn fire(&self, event: HookEvent, context: Arc<HookContext>);
+    /// Tells all handlers, and nobody waits for them. The turn is held until they have ended.
+    fn fire(&self, event: HookEvent, context: Arc<HookContext>, turn: TurnLease);
 
     /// Judges a call of a tool: by trusted policies, then by [`Hook::BeforeToolCall`]. Whatever goes wrong, the call is blocked.
     fn judge<'a>(&'a self, event: HookEvent, context: Arc<HookContext>) -> Answering<'a, ToolFate>;
@@ -130,7 +131,7 @@ impl TurnHooks for NoHooks {
         false
     }
 
-    fn fire(&self, _: HookEvent, _: Arc<HookContext>) {}
+    fn fire(&self, _: HookEvent, _: Arc<HookContext>, _: TurnLease) {}
 
     fn judge<'a>(&'a self, _: HookEvent, _: Arc<HookContext>) -> Answering<'a, ToolFate> {
         Box::pin(std::future::ready(ToolFate::Allowed { params: None }))

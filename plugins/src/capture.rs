@@ -24,7 +24,6 @@ const LEFT_OUT: [&str; 2] = [".git", "__pycache__"];
 #[derive(Debug)]
 pub struct Captures {
     folder: PathBuf,
-    taken: AtomicU64,
 }
 
 /// One plugin's source.
@@ -56,10 +55,7 @@ pub enum CaptureError {
 impl Captures {
     /// Captures below `folder`, which is made when the first one is taken.
     pub fn below(folder: PathBuf) -> Self {
-        Self {
-            folder,
-            taken: AtomicU64::new(0),
-        }
+        Self { folder }
     }
 
     /// Copies a plugin's folder. It blocks: call it where that does no harm.
@@ -67,7 +63,9 @@ impl Captures {
     /// # Errors
     /// [`CaptureError`]; nothing is left behind.
     pub fn take(&self, folder: &Path) -> Result<Arc<Capture>, CaptureError> {
-        let number = self.taken.fetch_add(1, Ordering::Relaxed);
+        // several gateways of one process may share the folder
+        static TAKEN: AtomicU64 = AtomicU64::new(0);
+        let number = TAKEN.fetch_add(1, Ordering::Relaxed);
         let copy = self.folder.join(format!("{}-{number}", std::process::id()));
         fs::create_dir_all(&copy).map_err(io_error(&copy))?;
         // from here on whatever fails takes the copy with it

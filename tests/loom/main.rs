@@ -4,7 +4,7 @@
 //! once for each interleaving, stale relaxed reads included, so one failing order fails the test.
 
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicBool, AtomicU64 as Work};
+use loom::sync::atomic::{AtomicBool, AtomicU64 as Work, AtomicUsize};
 use loom::thread;
 
 use gate::Gate;
@@ -135,5 +135,54 @@ fn a_gate_that_opens_again_counts_everyone_and_lets_everyone_in() {
         assert!(!comer.emptied, "the gate was open when it entered");
         assert_eq!(gate.holders(), 1);
         assert!(!gate.leave(), "an open gate is not reported");
+    });
+}
+
+/// A reload of a plugin that only one agent has: one gate closes, the other stays open.
+#[test]
+fn a_gate_that_closes_for_one_agent_neither_holds_nor_waits_for_the_other() {
+    explore(|| {
+        let gates = Arc::new([Gate::open(), Gate::open()]);
+        let turns = [0, 1].map(|agent| {
+            let gates = gates.clone();
+            thread::spawn(move || turn(&gates[agent]))
+        });
+        let inside = gates[0].close();
+        let [concerned, other] = turns.map(|turn| turn.join().unwrap());
+        assert!(other.entered && !other.emptied, "the other agent's turn was concerned");
+        assert_eq!(concerned.emptied, inside > 0, "{inside} were inside");
+        assert_eq!((gates[0].holders(), gates[1].holders()), (0, 0));
+        assert!(!gates[0].enter(), "nobody enters a closed gate");
+        gates.iter().for_each(Gate::reopen);
+        assert!(gates.iter().all(Gate::enter), "both are open again");
+    });
+}
+
+/// What the registry does when it publishes: the new generation is there before the old one's gates are closed.
+#[test]
+fn a_turn_that_finds_the_old_gate_closed_finds_the_new_one_open() {
+    explore(|| {
+        let gates = Arc::new([[Gate::open(), Gate::open()], [Gate::open(), Gate::open()]]);
+        let serving = Arc::new(AtomicUsize::new(0));
+        let turns = [0, 1].map(|agent| {
+            let (gates, serving) = (gates.clone(), serving.clone());
+            thread::spawn(move || {
+                let seen = serving.load(Acquire);
+                let entered = gates[seen][agent].enter();
+                let again = entered || gates[serving.load(Acquire)][agent].enter();
+                assert!(again, "neither generation let the turn in");
+                usize::from(!entered || seen == 1)
+            })
+        });
+        serving.store(1, Release);
+        let old: u64 = gates[0].iter().map(Gate::close).sum();
+        let inside = turns.map(|turn| turn.join().unwrap());
+        let new = inside.iter().filter(|generation| **generation == 1).count() as u64;
+        assert_eq!(
+            old + new,
+            2,
+            "each turn is in one generation, and the old one knows its own"
+        );
+        assert!(gates[0].iter().all(|gate| !gate.enter()), "nobody enters the old one");
     });
 }

@@ -391,7 +391,8 @@ impl House {
                 Arc::new(settings.clone()),
                 Arc::new(hooks),
                 Arc::new(Tools::new(plugins, self.clock.clone()).0),
-            )),
+            ))
+            .into(),
             loader: Loader {
                 hosts: Hosts::default(),
                 captures: Arc::new(Captures::below(std::env::temp_dir().join("understudy-house"))),

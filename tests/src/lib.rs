@@ -5,6 +5,7 @@ pub mod bench;
 pub mod gateway;
 pub mod house;
 pub mod protocol;
+pub mod recast;
 
 use std::path::PathBuf;
 

@@ -7,13 +7,19 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::FutureExt;
 use serde_json::{Value, json};
 use understudy_messages::hooks::{HookContext, HookEvent, HookResult};
 use understudy_plugins::hosts::Hosts;
-use understudy_plugins::native::{NativeApi, NativePlugin};
+use understudy_plugins::native::{AsyncHandler, NativeApi, NativePlugin};
 use understudy_plugins::registration::HookOptions;
 
 use crate::stage::{Reply, Stage, lead, question, read};
+
+mod blast;
+mod inside;
+mod let_go;
+mod waits;
 
 /// What was told to which instance: its number, the turn, the hook.
 type Told = Arc<Mutex<Vec<(u32, String, &'static str)>>>;
@@ -23,9 +29,21 @@ type Told = Arc<Mutex<Vec<(u32, String, &'static str)>>>;
 struct Probe {
     id: &'static str,
     instances: Arc<AtomicU32>,
+    /// How many of its next instances do not register.
     fails: Arc<AtomicU32>,
     told: Told,
+    /// Whether its instance is called by message: then one that is closed or stopped is told nothing.
+    by_message: bool,
 }
+
+/// The hooks that it hears.
+const HEARD: [&str; 5] = [
+    "before_prompt_build",
+    "model_call_started",
+    "model_call_ended",
+    "agent_end",
+    "gateway_stop",
+];
 
 impl Probe {
     fn new(id: &'static str) -> Self {
@@ -34,7 +52,34 @@ impl Probe {
             instances: Arc::default(),
             fails: Arc::default(),
             told: Arc::default(),
+            by_message: false,
         }
+    }
+
+    /// One whose instance is called by message.
+    fn called(id: &'static str) -> Self {
+        Self {
+            by_message: true,
+            ..Self::new(id)
+        }
+    }
+
+    fn made(&self) -> u32 {
+        self.instances.load(Ordering::SeqCst)
+    }
+
+    /// Which instance was told what, in a turn.
+    fn told_in(&self, turn: &str) -> Vec<(u32, &'static str)> {
+        let told = self.told.lock().expect("whole");
+        let of_turn = told.iter().filter(|(_, run, _)| run == turn);
+        of_turn.map(|(instance, _, hook)| (*instance, *hook)).collect()
+    }
+
+    /// The instance that was asked for the last prompt.
+    fn asked_last(&self) -> Option<u32> {
+        let told = self.told.lock().expect("whole");
+        let prompts = told.iter().rev().find(|(_, _, hook)| *hook == HEARD[0]);
+        prompts.map(|(instance, ..)| *instance)
     }
 
     /// The instances that a turn's hooks saw.
@@ -65,24 +110,33 @@ impl NativePlugin for Probe {
     }
 
     fn register(&self, api: &mut NativeApi, _: &Value) -> Result<(), String> {
-        if self.fails.load(Ordering::SeqCst) > 0 {
+        let fails = |left: u32| left.checked_sub(1);
+        if self
+            .fails
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, fails)
+            .is_ok()
+        {
             return Err("as its test wants".to_owned());
         }
         let number = self.instances.fetch_add(1, Ordering::SeqCst) + 1;
-        for hook in [
-            "before_prompt_build",
-            "model_call_started",
-            "model_call_ended",
-            "agent_end",
-            "gateway_stop",
-        ] {
+        for hook in HEARD {
             let told = self.told.clone();
             let note = move |event: &HookEvent, context: &HookContext| {
                 let run = context.run_id.clone().unwrap_or_default();
                 told.lock().expect("whole").push((number, run, event.hook().as_label()));
                 Ok(HookResult::None)
             };
-            api.on_quick(hook, HookOptions::default(), Arc::new(note));
+            match self.by_message {
+                false => api.on_quick(hook, HookOptions::default(), Arc::new(note)),
+                true => {
+                    let note = Arc::new(note);
+                    let handler: AsyncHandler = Arc::new(move |event, context, _| {
+                        let note = note.clone();
+                        async move { note(&event, &context) }.boxed()
+                    });
+                    api.on(hook, HookOptions::default(), handler);
+                }
+            }
         }
         Ok(())
     }
@@ -103,9 +157,23 @@ impl Folder {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::SeqCst);
         let path = std::env::temp_dir().join(format!("understudy-reload-{}-{number}", std::process::id()));
-        std::fs::create_dir_all(path.join(id)).expect("a folder");
-        std::fs::write(path.join(id).join("openclaw.plugin.json"), manifest).expect("written");
-        Self(path)
+        let folder = Self(path);
+        folder.add(id, manifest);
+        folder
+    }
+
+    fn add(&self, id: &str, manifest: &str) {
+        let path = self.0.join(id);
+        std::fs::create_dir_all(&path).expect("a folder");
+        std::fs::write(path.join("openclaw.plugin.json"), manifest).expect("written");
+    }
+
+    /// With plugins that cannot be there twice.
+    fn of_exclusive(ids: &[&str]) -> Self {
+        let manifest = |id: &str| format!("{{ id: '{id}', host: 'native', resources: 'exclusive' }}");
+        let folder = Self::new(ids[0], &manifest(ids[0]));
+        ids[1..].iter().for_each(|id| folder.add(id, &manifest(id)));
+        folder
     }
 
     pub(crate) fn paths(&self) -> String {
@@ -122,30 +190,39 @@ impl Drop for Folder {
 /// A probe that cannot be there twice.
 async fn exclusive(delay: Duration) -> (Probe, Stage, Folder) {
     let probe = Probe::new("probe");
-    let folder = Folder::new("probe", "{ id: 'probe', host: 'native', resources: 'exclusive' }");
+    let folder = Folder::of_exclusive(&["probe"]);
     let stage = stage(&[&probe], &folder.paths(), delay).await;
     (probe, stage, folder)
 }
 
 async fn stage(probes: &[&Probe], further: &str, delay: Duration) -> Stage {
-    let entries: Vec<String> = probes
+    staged(probes, further, plan(delay), "").await
+}
+
+/// These plugins, and lines of configuration beside them.
+async fn staged(probes: &[&Probe], further: &str, plan: Value, lines: &str) -> Stage {
+    let plugins: Vec<Arc<dyn NativePlugin>> = probes
         .iter()
-        .map(|probe| {
-            format!(
-                "{}: {{ enabled: true, hooks: {{ allowConversationAccess: true }} }}",
-                probe.id
-            )
-        })
+        .map(|&probe| Arc::new(probe.clone()) as Arc<dyn NativePlugin>)
         .collect();
+    hosting(plugins, further, plan, lines).await
+}
+
+async fn hosting(plugins: Vec<Arc<dyn NativePlugin>>, further: &str, plan: Value, lines: &str) -> Stage {
+    let entry = |plugin: &Arc<dyn NativePlugin>| {
+        let id = plugin.id();
+        format!("{id}: {{ enabled: true, hooks: {{ allowConversationAccess: true }} }}")
+    };
+    let entries: Vec<String> = plugins.iter().map(entry).collect();
+    let configuration = format!(
+        "plugins: {{ {further} entries: {{ {} }} }}\n{lines}",
+        entries.join(", ")
+    );
     let hosts = Hosts {
-        native: probes
-            .iter()
-            .map(|&probe| Arc::new(probe.clone()) as Arc<dyn NativePlugin>)
-            .collect(),
+        native: plugins,
         ..Hosts::default()
     };
-    let configuration = format!("plugins: {{ {further} entries: {{ {} }} }}\n", entries.join(", "));
-    Stage::set_hosting(plan(delay), &configuration, hosts).await
+    Stage::set_hosting(plan, &configuration, hosts).await
 }
 
 async fn reload(stage: &Stage, ask: &Value) -> Reply {
@@ -305,6 +382,22 @@ async fn one_that_is_not_let_go_in_time_serves_on_and_its_holder_is_named_case_t
     assert_eq!(probe.instances.load(Ordering::SeqCst), 1, "nothing was registered");
     let again = reload(&stage, &json!({ "plugins": ["probe"] })).await;
     assert_eq!(again.status, 200, "{}", again.text());
+}
+
+/// How many reloads have ended so.
+async fn ended(stage: &Stage, outcome: &str) -> u64 {
+    let scrape = stage.gateway.scrape().await;
+    let labels = [("trigger", "api"), ("outcome", outcome)];
+    scrape.count("understudy_registry_reloads_total", &labels)
+}
+
+/// The generation that serves.
+async fn generation(stage: &Stage) -> u64 {
+    stage
+        .gateway
+        .scrape()
+        .await
+        .count("understudy_registry_generation", &[])
 }
 
 /// Waits until a reload holds turns.

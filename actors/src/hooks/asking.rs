@@ -8,6 +8,7 @@ use understudy_messages::hooks::{
     BlockScope, Hook, HookContext, HookEvent, HookResult, PromptContribution, RunBlock, RunVerdict, SettledTools,
     ToolFate, ToolVerdict,
 };
+use understudy_messages::lease::TurnLease;
 use understudy_messages::plugin::{Answering, CallError, Contributions, TurnHooks};
 
 use super::merge;
@@ -19,8 +20,8 @@ impl TurnHooks for Hooks {
         Self::fires(self, hook)
     }
 
-    fn fire(&self, event: HookEvent, context: Arc<HookContext>) {
-        Self::fire(self, event, context);
+    fn fire(&self, event: HookEvent, context: Arc<HookContext>, turn: TurnLease) {
+        Self::fire(self, event, context, Some(turn));
     }
 
     fn judge<'a>(&'a self, event: HookEvent, context: Arc<HookContext>) -> Answering<'a, ToolFate> {

@@ -13,6 +13,7 @@ use understudy_messages::hooks::{
     Hook, HookContext, HookEvent, HookInvocation, HookResult, SettledTools, ToolAuthority,
 };
 use understudy_messages::ids::Name;
+use understudy_messages::lease::TurnLease;
 use understudy_messages::plugin::{CallError, CallHook};
 
 use super::merge::Answer;
@@ -160,8 +161,9 @@ impl Hooks {
         futures::future::join_all(calls).await;
     }
 
-    /// Calls all handlers at once, and nobody waits for them. When too many are at work the event is dropped.
-    pub fn fire(&self, event: HookEvent, context: Arc<HookContext>) {
+    /// Calls all handlers at once, and nobody waits for them. When too many are at work the event is dropped. Its turn is held
+    /// until they have ended: whom it told of its beginning it tells of its end.
+    pub fn fire(&self, event: HookEvent, context: Arc<HookContext>, turn: Option<TurnLease>) {
         let hook = event.hook();
         if self.table.of(hook).is_empty() {
             return;
@@ -181,7 +183,7 @@ impl Hooks {
         self.tasks.spawn("hook", async move {
             let place = hooks.lane.width.acquire().await;
             hooks.observe(event, context).await;
-            drop(place);
+            drop((place, turn));
             hooks.lane.places.add_permits(1);
         });
     }

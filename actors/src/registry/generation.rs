@@ -1,5 +1,6 @@
 //! A published generation: immutable, swapped whole. A turn holds one from admission to its end and never sees two.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -61,6 +62,8 @@ pub struct Generation {
     gates: Box<[Gate]>,
     emptied: Notify,
     holders: Holders,
+    /// Those before it that turns still held when it was published: they may use instances that it has as well.
+    earlier: Box<[Weak<Self>]>,
 }
 
 impl Generation {
@@ -90,7 +93,25 @@ impl Generation {
             gates: gates.collect(),
             emptied: Notify::new(),
             holders: Holders::default(),
+            earlier: Box::default(),
         }
+    }
+
+    /// This one, in the place of `before`.
+    pub(super) fn after(mut self, before: Option<&Arc<Self>>) -> Self {
+        let earlier = before.iter().flat_map(|before| before.earlier.iter().cloned());
+        let held = earlier.filter(|earlier| earlier.strong_count() > 0);
+        self.earlier = held.chain(before.map(Arc::downgrade)).collect();
+        self
+    }
+
+    /// Those before it that are held, and which of their turns are those of `agents`: everybody's where agents have changed.
+    fn earlier<'a>(&'a self, agents: &'a Agents) -> impl Iterator<Item = (Arc<Self>, &'a Agents)> {
+        let held = self.earlier.iter().filter_map(Weak::upgrade);
+        held.map(move |earlier| {
+            let same = Arc::ptr_eq(earlier.roster.settings(), self.roster.settings());
+            (earlier, if same { agents } else { &Agents::All })
+        })
     }
 
     /// Who is called for which hook in turns of an agent.
@@ -132,8 +153,21 @@ impl Generation {
         concerned.map(|(_, gate)| gate.holders()).sum()
     }
 
-    /// Who they are: the oldest first, at most `most`, and how many more there are.
+    /// Who they are, and who holds an earlier one: the oldest first, at most `most`, and how many more there are.
     pub(super) fn holders(&self, agents: &Agents, most: usize, now: Instant) -> (Vec<HolderRow>, usize) {
+        let (mut rows, mut omitted) = self.own_holders(agents, most, now);
+        for (earlier, agents) in self.earlier(agents) {
+            let (more, further) = earlier.own_holders(agents, most, now);
+            rows.extend(more);
+            omitted += further;
+        }
+        rows.sort_by_key(|row| Reverse(row.age));
+        omitted += rows.len().saturating_sub(most);
+        rows.truncate(most);
+        (rows, omitted)
+    }
+
+    fn own_holders(&self, agents: &Agents, most: usize, now: Instant) -> (Vec<HolderRow>, usize) {
         let names: Vec<Name> = self
             .roster
             .settings()
@@ -200,13 +234,20 @@ impl Generation {
         }
     }
 
-    /// Waits until nobody holds this generation. Meant for closed gates: an open one may fill again at once.
+    /// Waits until nobody holds this generation or an earlier one. Meant for closed gates: an open one may fill again at once.
     pub async fn empty(&self) {
         self.empty_of(&Agents::All).await;
     }
 
-    /// Waits until no turn of some agents holds it. Meant for closed gates.
+    /// Waits until no turn of some agents holds it or an earlier one. Meant for closed gates.
     pub(super) async fn empty_of(&self, agents: &Agents) {
+        for (earlier, agents) in self.earlier(agents) {
+            earlier.own_empty(agents).await;
+        }
+        self.own_empty(agents).await;
+    }
+
+    async fn own_empty(&self, agents: &Agents) {
         loop {
             let emptied = self.emptied.notified();
             if self.leases_of(agents) == 0 {

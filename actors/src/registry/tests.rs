@@ -32,7 +32,7 @@ fn registry() -> RegistryActor {
     let context = RegistryContext {
         settings: Arc::new(settings()),
         loader,
-        inventory: no_plugins(),
+        inventory: no_plugins().into(),
         shards_expected: 1,
         published: Arc::default(),
         clock,
@@ -61,7 +61,7 @@ fn fewer() -> Settings {
 fn swap(settings: &Settings, shards: Vec<Arc<Shard>>) -> Swap {
     Swap {
         settings: Arc::new(settings.clone()),
-        inventory: no_plugins(),
+        inventory: no_plugins().into(),
         shards: Some(shards),
     }
 }

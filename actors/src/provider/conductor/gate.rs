@@ -171,7 +171,7 @@ impl Conductor {
                 error: Some(block.reason.clone()),
                 duration_ms: Some(millis(self.context.clock.now().duration_since(began))),
             };
-            self.turn.hooks.fire(event, context);
+            self.turn.hooks.fire(event, context, self.turn.lease.clone());
         }
         self.rounds.removed.push(removed);
     }

@@ -183,7 +183,9 @@ impl Conductor {
                 error: is_error.then(|| text.clone()),
                 duration_ms: Some(millis(took)),
             };
-            self.turn.hooks.fire(event, running.context.clone());
+            self.turn
+                .hooks
+                .fire(event, running.context.clone(), self.turn.lease.clone());
         }
         let left = MOST_RETURNED_IN_ALL.saturating_sub(self.rounds.returned);
         let text = bounded(text, MOST_RETURNED.min(left));

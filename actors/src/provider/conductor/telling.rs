@@ -116,11 +116,14 @@ impl Conductor {
             status,
             source_recoverable: Some(reason.is_recoverable()),
         };
-        turn.hooks.fire(HookEvent::ModelFailover(event), context.clone());
+        turn.hooks
+            .fire(HookEvent::ModelFailover(event), context.clone(), turn.lease.clone());
     }
 
     fn fire(&self, event: HookEvent, candidate: &Candidate) {
-        self.turn.hooks.fire(event, self.turn.scene.context_for(candidate));
+        self.turn
+            .hooks
+            .fire(event, self.turn.scene.context_for(candidate), self.turn.lease.clone());
     }
 
     /// The call under way.

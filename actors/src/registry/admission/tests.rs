@@ -148,3 +148,26 @@ fn whoever_holds_a_generation_is_named_the_oldest_first() {
     let (rows, omitted) = serving.holders(&Agents::Some(vec![1]), 64, later);
     assert_eq!((rows.len(), omitted), (1, 0));
 }
+
+#[tokio::test]
+async fn a_generation_is_in_use_as_long_as_an_earlier_one_is_held() {
+    let settings = Arc::new(settings());
+    let next = |number, before: Option<&Arc<Generation>>| {
+        let (roster, plugins) = (Roster::new(settings.clone()), crate::registry::testing::no_plugins());
+        Arc::new(Generation::new(GenerationId(number), roster, plugins, Arc::default(), Vec::new()).after(before))
+    };
+    let first = next(1, None);
+    let held = Held::enter(first.clone(), &turn(Some("second")), now()).expect("open");
+    let second = next(2, Some(&first));
+    drop(first);
+    let third = next(3, Some(&second));
+    drop(second);
+    let everybody = third.empty();
+    tokio::pin!(everybody);
+    assert!(futures::poll!(&mut everybody).is_pending());
+    third.empty_of(&Agents::Some(vec![0])).await;
+    assert_eq!(third.holders(&Agents::Some(vec![1]), 64, now()).0.len(), 1);
+    held.generation().close(&Agents::All);
+    drop(held);
+    everybody.await;
+}

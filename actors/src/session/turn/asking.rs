@@ -162,7 +162,7 @@ impl Turn {
             model_id: performance.served_by.as_ref().map(|(_, model)| model.model.clone()),
             ..HookContext::clone(turn.scene.context())
         };
-        turn.hooks.fire(event, Arc::new(context));
+        turn.hooks.fire(event, Arc::new(context), turn.lease.clone());
     }
 
     /// Waits for plugins as long as the turn may take; what ends it meanwhile is set on its token.

@@ -139,7 +139,11 @@ impl Closing {
             kind: kind.as_label(),
             attempts: (kind == TerminalKind::AllModelsFailed).then(|| tried.to_vec()),
         };
-        turn.hooks.fire(HookEvent::ModelFailureTerminal(event), context.clone());
+        turn.hooks.fire(
+            HookEvent::ModelFailureTerminal(event),
+            context.clone(),
+            turn.lease.clone(),
+        );
     }
 
     /// Where nobody was asked the rests have told why already: in an outage a line for each turn would bury them.
