@@ -26,6 +26,7 @@ mod references;
 mod reload;
 mod responses;
 mod secrets;
+mod services;
 mod sessions;
 mod stage;
 mod surface;

@@ -2,6 +2,8 @@
 //!
 //! It runs in a task of its own on the registry's arbiter. Gate and publication belong to the registry: it is asked.
 
+mod instances;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,16 +11,17 @@ use std::time::Duration;
 use actix::{Addr, Message};
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Instant;
-use understudy_messages::hooks::HookEvent;
 use understudy_messages::ids::{GenerationId, Name};
 use understudy_messages::registry::{Holder, Phase, Receipt, Reload, ReloadError, ReloadOutcome, ReopenAdmission};
 use understudy_messages::settings::Settings;
 use uuid::Uuid;
 
+use super::barrier::Barred;
 use super::generation::{Agents, Generation, Shard};
-use super::reload::machine::{Cleanup, Effect, Event, Machine, Plan, State};
+use super::reload::machine::{Effect, Event, Machine, Plan, State};
 use super::{RegistryActor, RegistryContext, staffing};
 use crate::inventory::{Built, Inventory, Planned};
+use crate::plugin::Served;
 
 /// How long those who use a target may take to finish.
 const DRAIN: Duration = Duration::from_secs(60);
@@ -76,6 +79,14 @@ pub(super) struct Operation {
     built: Option<Built>,
     shards: Option<Vec<Arc<Shard>>>,
     targets: Vec<Name>,
+    /// Those of them whose instance goes.
+    ended: Vec<Name>,
+    /// Those of them that get one.
+    started: Vec<Name>,
+    /// New instances that were not taken.
+    discarded: Vec<Arc<Served>>,
+    /// Whether it is worth trying again soon.
+    busy: bool,
     generation: GenerationId,
     message: Option<String>,
     holders: (Vec<Holder>, usize),
@@ -101,6 +112,10 @@ impl Operation {
             shards: None,
             message: None,
             holders: Default::default(),
+            ended: Vec::new(),
+            started: Vec::new(),
+            discarded: Vec::new(),
+            busy: false,
             ask,
             serving,
             registry,
@@ -114,6 +129,7 @@ impl Operation {
         let mut phase = Phase::Prepare;
         let mut events = VecDeque::from([self.prepare().await]);
         while let Some(event) = events.pop_front() {
+            let event = self.or_shutdown(event);
             let before = self.machine;
             phase = before.phase();
             let until = self.context.clock.now() + RECOVERY;
@@ -127,6 +143,15 @@ impl Operation {
             }
         }
         self.conclude(phase).map_err(|error| *error)
+    }
+
+    /// Once the gateway stops, nothing more is built. What has been put back is let go with all that serves.
+    fn or_shutdown(&self, event: Event) -> Event {
+        let too_late = matches!(self.machine.state(), State::Published | State::Done(_)) || event == Event::Restored;
+        match self.shutdown.is_cancelled() && !too_late {
+            true => Event::Shutdown,
+            false => event,
+        }
     }
 
     async fn prepare(&mut self) -> Event {
@@ -146,9 +171,16 @@ impl Operation {
             self.message = Some(format!("There is no plugin {unknown} that is switched on."));
             return Event::Refused;
         }
-        self.targets = [planned.diff.started.clone(), planned.diff.ended.clone()].concat();
+        self.started.clone_from(&planned.diff.started);
+        self.ended.clone_from(&planned.diff.ended);
+        self.targets = [&self.started[..], &self.ended].concat();
         self.targets.sort();
         self.targets.dedup();
+        if let Err(barred) = self.context.published.barrier().check(&self.targets) {
+            self.busy = matches!(barred, Barred::Pending(_));
+            self.message = Some(barred.to_string());
+            return Event::Refused;
+        }
         let budget = if self.ask.wait { WAIT } else { DRAIN };
         let plan = Plan {
             changes: !planned.diff.is_empty() || self.changes_settings(),
@@ -186,8 +218,8 @@ impl Operation {
                 let _registry_gone = self.registry.send(ReopenAdmission).await;
                 None
             }
-            Effect::StopServices => Some(Event::Stopped(Cleanup::Done)),
-            Effect::Dispose => Some(Event::Disposed(self.dispose().await)),
+            Effect::StopServices => Some(self.stop_services().await),
+            Effect::Dispose => Some(self.dispose().await),
             Effect::Register => Some(self.register().await),
             Effect::Start => Some(self.start().await),
             Effect::Discard => {
@@ -199,8 +231,7 @@ impl Operation {
             Effect::JoinCleanup(until) => Some(self.join_cleanup(until).await),
             Effect::Restore => Some(self.restore().await),
             Effect::MarkUnready => {
-                let reason = "The old code could not be put back. Mend what is wrong and reload it, or restart.";
-                self.show("failed", None, Some(reason));
+                self.bar();
                 None
             }
             Effect::RetryWhenIdle => {
@@ -217,7 +248,7 @@ impl Operation {
         let _registry_gone = self.registry.send(HoldFor(agents.clone())).await;
         tokio::select! {
             biased;
-            () = self.serving.empty_of(&agents) => Event::Empty,
+            () = self.emptied(&agents) => Event::Empty,
             () = self.shutdown.cancelled() => Event::Shutdown,
             () = self.ask.requester.cancelled() => Event::RequesterGone,
             () = self.ask.superseded.cancelled() => Event::Superseded,
@@ -231,8 +262,7 @@ impl Operation {
 
     /// The agents whose turns may call what goes.
     fn waits_for(&self) -> Agents {
-        let ended = self.planned.as_ref().map(|planned| &planned.diff.ended[..]);
-        self.serving.agents_using(ended.unwrap_or_default())
+        self.serving.agents_using(&self.ended)
     }
 
     fn held_up(&self) -> String {
@@ -250,64 +280,6 @@ impl Operation {
             "{count} turns still use what is to be replaced{}. The old generation serves on. Try again, or wait longer.",
             oldest.unwrap_or_default()
         )
-    }
-
-    async fn dispose(&self) -> Cleanup {
-        let ended = self
-            .planned
-            .as_ref()
-            .map(|planned| planned.diff.ended.clone())
-            .unwrap_or_default();
-        match self.serving.inventory.dispose(&ended, &self.context.clock).await {
-            true => Cleanup::Done,
-            false => Cleanup::Late,
-        }
-    }
-
-    async fn register(&mut self) -> Event {
-        let Some(planned) = self.planned.take() else {
-            return Event::RegistrationFailed;
-        };
-        match self.context.loader.build(planned, &self.serving.inventory).await {
-            Ok(built) => {
-                self.built = Some(built);
-                Event::Registered
-            }
-            Err(error) => {
-                self.message = Some(format!("The plugin {error}. What served before goes on."));
-                Event::RegistrationFailed
-            }
-        }
-    }
-
-    /// Every provider of new settings has its actor on every arbiter before anybody is told of them.
-    async fn start(&mut self) -> Event {
-        let stopped = self.machine.state() == State::Starting { stopped: true };
-        if self.ask.superseded.is_cancelled() && !stopped {
-            return Event::Superseded;
-        }
-        let Some(settings) = &self.ask.settings else {
-            return Event::Started;
-        };
-        match staffing::staff(&self.serving, settings).await {
-            Ok(shards) => {
-                self.shards = Some(shards);
-                Event::Started
-            }
-            Err(error) => {
-                self.message = Some(error.to_string());
-                Event::StartFailed
-            }
-        }
-    }
-
-    async fn discard(&mut self) {
-        if let Some(built) = self.built.take() {
-            built
-                .inventory
-                .retire_but(&self.serving.inventory, &self.context.clock)
-                .await;
-        }
     }
 
     async fn publish(&mut self) -> Option<Event> {
@@ -329,56 +301,6 @@ impl Operation {
             Err(error) => {
                 self.message = Some(error.to_string());
                 None
-            }
-        }
-    }
-
-    /// Tells the plugins, and lets the old instances go once the last turn that holds them has ended.
-    fn settle(&self) -> Event {
-        let (old, clock) = (self.serving.clone(), self.context.clock.clone());
-        let (Some(new), None) = (self.context.published.load(), &self.message) else {
-            return Event::Unsettled;
-        };
-        let tasks = self.context.loader.supervision.tasks.clone();
-        let stop = HookEvent::GatewayStop { reason: "reload" };
-        tasks.spawn("retirement", async move {
-            old.empty().await;
-            let gone = old.inventory.hooks_but(&new.inventory);
-            gone.observe(stop, Arc::default()).await;
-            old.inventory.retire_but(&new.inventory, &clock).await;
-        });
-        Event::Settled
-    }
-
-    async fn join_cleanup(&mut self, until: Instant) -> Event {
-        self.show(
-            "recovering",
-            Some(until),
-            Some("Waiting for the old instances to let go before they are put back."),
-        );
-        let gone = self.serving.inventory.cleaned_up(&self.targets);
-        tokio::select! {
-            biased;
-            () = gone => Event::CleanedUp,
-            () = self.shutdown.cancelled() => Event::Shutdown,
-            () = self.context.clock.sleep_until(until) => Event::Deadline,
-        }
-    }
-
-    async fn restore(&mut self) -> Event {
-        match self
-            .context
-            .loader
-            .restore(&self.serving.inventory, &self.targets)
-            .await
-        {
-            Ok(built) => {
-                self.built = Some(built);
-                Event::Restored
-            }
-            Err(error) => {
-                tracing::error!(operation = %self.id, %error, "the old code could not be put back");
-                Event::RestoreFailed
             }
         }
     }
@@ -405,12 +327,17 @@ impl Operation {
 
     fn conclude(self, phase: Phase) -> Result<Receipt, Box<ReloadError>> {
         let State::Done(outcome) = self.machine.state() else {
+            self.context.published.show(None);
             return Err(Box::new(self.error(ReloadOutcome::Failed, phase)));
         };
         let took = self.context.clock.now().duration_since(self.began);
         self.context.telemetry.reloaded(self.ask.trigger, outcome, took);
-        if outcome != ReloadOutcome::Failed {
-            self.context.published.show(None);
+        self.context.published.show(None);
+        if matches!(
+            outcome,
+            ReloadOutcome::Applied | ReloadOutcome::Degraded | ReloadOutcome::Restored
+        ) {
+            self.context.published.barrier().lift(&self.targets);
         }
         match outcome {
             ReloadOutcome::Applied | ReloadOutcome::Unchanged => Ok(self.receipt(outcome)),
@@ -461,7 +388,7 @@ impl Operation {
             generation: Some(self.generation),
             plugin_ids: self.targets,
             message,
-            retry_after_ms: None,
+            retry_after_ms: self.busy.then_some(1_000),
             holders: self.holders.0,
             omitted: self.holders.1,
         }

@@ -129,7 +129,7 @@ async fn a_plugin_that_is_switched_on_judges_on_a_thread_of_its_own() {
         (&one["reason"], &one["shape"]),
         (&json!("enabled-in-config"), &json!("hook-only"))
     );
-    plugins.stop(&Clock::movable()).await;
+    plugins.stop().await;
     assert!(matches!(
         judged(plugins.hooks()).await,
         ToolFate::Blocked { veto: false, .. }
@@ -443,7 +443,7 @@ async fn policies_of_built_in_plugins_judge_first_and_an_outsider_declares_its_o
     for part in ["policy undeclared is refused", "the policy absent", "narrow event"] {
         assert!(all.contains(part), "{part} is not in\n{all}");
     }
-    alone.stop(&Clock::movable()).await;
+    alone.stop().await;
     assert_eq!(missing(&alone), ["outside"]);
     assert!(matches!(
         judged(alone.hooks()).await,
@@ -534,7 +534,7 @@ async fn a_guard_whose_engine_was_given_up_refuses_until_it_has_another_one() {
         tokio::task::yield_now().await;
     }
     assert_eq!(restarts(), 1);
-    plugins.stop(&clock).await;
+    plugins.stop().await;
 }
 
 #[actix::test]
@@ -574,4 +574,25 @@ async fn a_plugin_without_a_host_is_named_and_may_have_been_a_guard() {
     assert!(messages(&plugins)[0].contains("no host for webhook plugins"));
     let plugins = loaded(&entries(", required: false"), &hosts(vec![])).await;
     assert!(missing(&plugins).is_empty());
+}
+
+#[actix::test]
+async fn a_guard_whose_service_does_not_start_is_no_open_gate() {
+    let folder = Folder::with("{ id: 'guard', host: 'native' }");
+    let hosts = hosts(vec![Test {
+        id: "guard",
+        register: |api, _| {
+            let passes = Arc::new(|_: &HookEvent, _: &HookContext| Ok(HookResult::None));
+            api.on_quick("before_tool_call", HookOptions::default(), passes);
+            api.service("rules", Arc::new(|_| async { Err("not today".to_owned()) }.boxed()));
+            Ok(())
+        },
+    }]);
+    let path = folder.0.display();
+    let plugins = loaded(&format!("load_paths: ['{path}'], allow: [guard]"), &hosts).await;
+    assert_eq!(missing(&plugins), ["guard"]);
+    assert!(matches!(
+        judged(plugins.hooks()).await,
+        ToolFate::Blocked { veto: false, .. }
+    ));
 }

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use serde_json::{Value, json};
 use understudy_actors::hooks::{Access, HookTable, Hooks, LoadedPlugin};
 use understudy_actors::plugin::{PluginInstanceActor, Served};
-use understudy_actors::supervision::Tasks;
+use understudy_actors::supervision::{Supervision, Tasks};
 use understudy_actors::telemetry::Telemetry;
 use understudy_messages::clock::Clock;
 use understudy_messages::hooks::{HookEvent, HookResult, Parsed};
@@ -170,7 +170,12 @@ impl House {
         let instance = self.hosts.load(plugin.host(), load).await.expect("it registers");
         let registration = instance.registration().clone();
         assert_eq!((registration.warnings.len(), registration.hooks.is_empty()), (0, false));
-        let served = Served::new(ID.into(), instance);
+        let supervision = Supervision {
+            tasks: Tasks::new(),
+            clock: Clock::real(),
+            telemetry: self.telemetry.clone(),
+        };
+        let served = Served::new(ID.into(), instance, None, &supervision);
         let arbiter = Arbiter::with_tokio_rt(understudy::shared_runtime);
         let actor = PluginInstanceActor::start_in_arbiter(&arbiter.handle(), {
             let served = served.clone();
@@ -204,7 +209,7 @@ impl House {
 
     pub async fn stop(&self) {
         for (served, arbiter) in &self.at_work {
-            served.stop().await;
+            served.stop().await.expect("it lets go");
             arbiter.stop();
         }
     }
