@@ -71,7 +71,10 @@ mod tests {
     use super::*;
 
     fn config(further: &str) -> ServerConfig {
-        let text = format!("providers: {{ a: {{ api: openai-chat, api_key: k, models: [m] }} }}\n{further}");
+        let text = format!(
+            "providers: {{ a: {{ api: openai-chat, base_url: \"http://a.example\", api_key: k, models: [m] }} }}\n\
+            models: {{ main: {{ chain: [a/m] }} }}\n{further}"
+        );
         ServerConfig::parse(&text, &|_| None)
             .unwrap_or_else(|error| panic!("{}", super::super::report::for_people("", &error)))
     }

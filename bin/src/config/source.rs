@@ -37,7 +37,7 @@ impl Source {
 
 impl fmt::Debug for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Source({:?}, {})", self.file, self.revision())
+        f.write_str("Source(..)")
     }
 }
 

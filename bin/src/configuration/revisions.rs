@@ -148,7 +148,10 @@ mod tests {
     use super::*;
 
     fn revision(key: &str) -> Arc<Revision> {
-        let text = format!("providers: {{ a: {{ api: openai-chat, api_key: {key}, models: [m] }} }}\n");
+        let text = format!(
+            "providers: {{ a: {{ api: openai-chat, base_url: \"http://a.example\", api_key: {key}, models: [m] }} }}\n\
+             models: {{ main: {{ chain: [a/m] }} }}\n"
+        );
         Arc::new(Revision::of(ServerConfig::parse(&text, &|_| None).expect("good")))
     }
 
