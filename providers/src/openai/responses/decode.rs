@@ -3,6 +3,8 @@
 //! Providers differ in what they repeat: the same text may come as deltas, again when its part is done, again with its
 //! item, and again in the response at the end. It is told once, from wherever it came first.
 
+use std::hash::{DefaultHasher, Hasher};
+
 use understudy_messages::answer::Piece;
 use understudy_messages::conversation::Seal;
 use understudy_messages::settings::Api;
@@ -35,6 +37,8 @@ pub struct Decoder {
     calls: u32,
     /// Whether a tool was called of which no piece tells: an errand, or a call that only the response at the end has.
     untold: bool,
+    /// Whether a call was told in one way and then in another; known where pieces are asked for.
+    differs: bool,
     items: Vec<Open>,
 }
 
@@ -49,6 +53,42 @@ struct Open {
     call: u32,
     /// Whether it was told what it is.
     announced: bool,
+    /// What was told of it, if it is a call.
+    told: Told,
+}
+
+/// What was told of a call, as much of it as knows it again.
+#[derive(Debug, Default)]
+struct Told {
+    name: Option<u64>,
+    arguments: DefaultHasher,
+}
+
+impl Told {
+    fn name(&mut self, name: &str) {
+        self.name = Some(hash(name));
+    }
+
+    fn arguments(&mut self, more: &str) {
+        self.arguments.write(more.as_bytes());
+    }
+
+    /// Whether this is the same call, as far as the item tells of it.
+    fn is(&self, item: &Item<'_>) -> bool {
+        let name = item.name.is_none_or(|name| self.name == Some(hash(&name.decode())));
+        name && item.arguments.is_none_or(|all| self.is_given(all))
+    }
+
+    /// Whether these are its arguments.
+    fn is_given(&self, all: JsonStr<'_>) -> bool {
+        self.arguments.finish() == hash(&all.decode())
+    }
+}
+
+fn hash(text: &str) -> u64 {
+    let mut hasher = DefaultHasher::default();
+    hasher.write(text.as_bytes());
+    hasher.finish()
 }
 
 /// What is made of one frame.
@@ -58,6 +98,10 @@ struct Out<'p> {
 }
 
 impl Out<'_> {
+    const fn is_asked(&self) -> bool {
+        self.pieces.is_some()
+    }
+
     fn push(&mut self, piece: impl FnOnce() -> Piece) {
         if let Some(pieces) = &mut self.pieces {
             pieces.push(piece());
@@ -94,6 +138,11 @@ impl Decoder {
     /// Whether a tool was called without pieces that tell of it.
     pub(crate) fn untold(&self) -> bool {
         self.untold
+    }
+
+    /// Whether a call was told in one way and then in another: what was told first is in the pieces.
+    pub(crate) fn differs(&self) -> bool {
+        self.differs
     }
 
     fn event(&mut self, kind: &str, event: &Event<'_>, data: &[u8], mut out: Out<'_>) -> FrameRead {
@@ -170,6 +219,7 @@ impl Decoder {
             said: 0,
             call,
             announced: false,
+            told: Told::default(),
         });
         self.items.len() - 1
     }
@@ -186,6 +236,9 @@ impl Decoder {
             ItemKind::Call => {
                 out.delta.tool_call = true;
                 if !announced {
+                    if let Some(name) = item.name.filter(|_| out.is_asked()) {
+                        open.told.name(&name.decode());
+                    }
                     out.push(|| Piece::ToolCall {
                         choice: 0,
                         index,
@@ -275,10 +328,14 @@ impl Decoder {
             return;
         };
         if std::mem::replace(&mut item.said, 1) != 0 && all {
+            self.differs |= out.is_asked() && !item.told.is_given(text);
             return;
         }
         let index = item.call;
         out.delta.tool_call = true;
+        if out.is_asked() {
+            item.told.arguments(&text.decode());
+        }
         out.push(|| Piece::ToolCall {
             choice: 0,
             index,
@@ -310,9 +367,22 @@ impl Decoder {
                 }
                 self.seal(item, out);
             }
-            ItemKind::Call => self.more_arguments(place, item.arguments, true, out),
+            ItemKind::Call => {
+                self.more_arguments(place, item.arguments, true, out);
+                self.compare(item, out);
+            }
             ItemKind::Errand | ItemKind::Other => {}
         }
+    }
+
+    /// Whether a call that is told again, whole, is still the one that was told.
+    fn compare(&mut self, item: &Item<'_>, out: &Out<'_>) {
+        let known = || {
+            self.items
+                .iter()
+                .any(|open| open.kind == ItemKind::Call && open.told.is(item))
+        };
+        self.differs |= out.is_asked() && !known();
     }
 
     fn seal(&mut self, item: &Item<'_>, out: &mut Out<'_>) {
@@ -370,8 +440,10 @@ impl Decoder {
                 ItemKind::Call | ItemKind::Errand => called,
                 ItemKind::Other => false,
             };
-            if !told {
-                self.finished(index, &item, out);
+            match (told, item.kind()) {
+                (false, _) => self.finished(index, &item, out),
+                (true, ItemKind::Call) => self.compare(&item, out),
+                (true, ItemKind::Message | ItemKind::Reasoning | ItemKind::Errand | ItemKind::Other) => {}
             }
             index += 1;
             calls += u32::from(matches!(item.kind(), ItemKind::Call | ItemKind::Errand));
