@@ -65,7 +65,9 @@ pub fn calls(pieces: &[Piece], said: &[Part]) -> Vec<Call> {
 
 /// The name of a tool for logs, notes and records: a model may have made it up.
 pub fn plain(name: &str) -> Name {
-    let letters = name.chars().filter(|letter| !letter.is_control());
+    // some readers of streams end lines at these two as well
+    let ends_lines = |letter: &char| letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}');
+    let letters = name.chars().filter(|letter| !ends_lines(letter));
     Name::from(&*letters.take(LONGEST_NAME).collect::<String>())
 }
 
@@ -206,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_made_up_name_is_told_without_control_characters_and_cut() {
-        assert_eq!(&*plain("re\nad\u{7}"), "read");
+        assert_eq!(&*plain("re\nad\u{7}\u{2028}"), "read");
         assert_eq!(plain(&"ä".repeat(500)).chars().count(), 128);
     }
 }
