@@ -3,12 +3,11 @@
 //! Providers differ in what they repeat: the same text may come as deltas, again when its part is done, again with its
 //! item, and again in the response at the end. It is told once, from wherever it came first.
 
-use std::hash::{DefaultHasher, Hasher};
-
 use understudy_messages::answer::Piece;
 use understudy_messages::conversation::Seal;
 use understudy_messages::settings::Api;
 
+use self::told::Told;
 use super::event::Event;
 use super::response::{Item, ItemKind, Response, Voice};
 use crate::json::JsonStr;
@@ -18,6 +17,7 @@ use crate::wire_error::WireError;
 
 #[cfg(test)]
 mod tests;
+mod told;
 
 /// The most items of one answer that are told apart; those that came first are forgotten first.
 const MAX_ITEMS: usize = 1024;
@@ -55,40 +55,6 @@ struct Open {
     announced: bool,
     /// What was told of it, if it is a call.
     told: Told,
-}
-
-/// What was told of a call, as much of it as knows it again.
-#[derive(Debug, Default)]
-struct Told {
-    name: Option<u64>,
-    arguments: DefaultHasher,
-}
-
-impl Told {
-    fn name(&mut self, name: &str) {
-        self.name = Some(hash(name));
-    }
-
-    fn arguments(&mut self, more: &str) {
-        self.arguments.write(more.as_bytes());
-    }
-
-    /// Whether this is the same call, as far as the item tells of it.
-    fn is(&self, item: &Item<'_>) -> bool {
-        let name = item.name.is_none_or(|name| self.name == Some(hash(&name.decode())));
-        name && item.arguments.is_none_or(|all| self.is_given(all))
-    }
-
-    /// Whether these are its arguments.
-    fn is_given(&self, all: JsonStr<'_>) -> bool {
-        self.arguments.finish() == hash(&all.decode())
-    }
-}
-
-fn hash(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::default();
-    hasher.write(text.as_bytes());
-    hasher.finish()
 }
 
 /// What is made of one frame.
@@ -237,7 +203,7 @@ impl Decoder {
                 out.delta.tool_call = true;
                 if !announced {
                     if let Some(name) = item.name.filter(|_| out.is_asked()) {
-                        open.told.name(&name.decode());
+                        open.told.name(name);
                     }
                     out.push(|| Piece::ToolCall {
                         choice: 0,
@@ -334,7 +300,7 @@ impl Decoder {
         let index = item.call;
         out.delta.tool_call = true;
         if out.is_asked() {
-            item.told.arguments(&text.decode());
+            item.told.arguments(text);
         }
         out.push(|| Piece::ToolCall {
             choice: 0,
@@ -377,12 +343,10 @@ impl Decoder {
 
     /// Whether a call that is told again, whole, is still the one that was told.
     fn compare(&mut self, item: &Item<'_>, out: &Out<'_>) {
-        let known = || {
-            self.items
-                .iter()
-                .any(|open| open.kind == ItemKind::Call && open.told.is(item))
-        };
-        self.differs |= out.is_asked() && !known();
+        if out.is_asked() {
+            let calls = self.items.iter().filter(|open| open.kind == ItemKind::Call);
+            self.differs |= !Told::is_among(item, calls.map(|open| &open.told));
+        }
     }
 
     fn seal(&mut self, item: &Item<'_>, out: &mut Out<'_>) {
