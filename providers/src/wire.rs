@@ -169,6 +169,7 @@ impl Decoder {
             Self::Gemini(decoder) => decoder.read(frame, Some(pieces)),
         }
     }
+
     /// Whether a tool was called in a way that no piece tells: more calls than are told apart, one without a name, or one that
     /// only its own format knows. Known where pieces were asked for.
     pub fn untold(&self) -> bool {
@@ -178,6 +179,17 @@ impl Decoder {
             Self::Messages(decoder) => decoder.untold(),
             // never passes as bytes
             Self::Gemini(_) => false,
+        }
+    }
+
+    /// Whether a call was told in one way and then in another, so that whoever reads the bytes may read another call than the
+    /// pieces tell of. Known where pieces were asked for.
+    pub fn differs(&self) -> bool {
+        match self {
+            Self::Chat(decoder) => decoder.differs(),
+            Self::Responses(decoder) => decoder.differs(),
+            // each thing is told once
+            Self::Messages(_) | Self::Gemini(_) => false,
         }
     }
 }

@@ -7,6 +7,10 @@ use understudy_messages::answer::Piece;
 use understudy_messages::conversation::Part;
 use understudy_messages::ids::Name;
 
+use self::distinct::Distinct;
+
+mod distinct;
+
 /// The longest name of a tool that is told to anybody but its model and its guard.
 const LONGEST_NAME: usize = 128;
 
@@ -21,7 +25,7 @@ pub struct Call {
     pub id: String,
     /// The tool, as the model spelt it; empty where it named none.
     pub name: Name,
-    /// Its arguments; `None` where they are no JSON object, and then nobody can judge them.
+    /// Its arguments; `None` where they are no JSON object that everybody reads alike, and then nobody can judge them.
     pub params: Option<Arc<Map<String, Value>>>,
 }
 
@@ -61,7 +65,9 @@ pub fn calls(pieces: &[Piece], said: &[Part]) -> Vec<Call> {
 
 /// The name of a tool for logs, notes and records: a model may have made it up.
 pub fn plain(name: &str) -> Name {
-    let letters = name.chars().filter(|letter| !letter.is_control());
+    // some readers of streams end lines at these two as well
+    let ends_lines = |letter: &char| letter.is_control() || matches!(letter, '\u{2028}' | '\u{2029}');
+    let letters = name.chars().filter(|letter| !ends_lines(letter));
     Name::from(&*letters.take(LONGEST_NAME).collect::<String>())
 }
 
@@ -105,12 +111,17 @@ impl Begun {
     }
 }
 
-/// Arguments as an object; none at all are an empty one.
+/// Arguments as an object; none at all are an empty one. `None` where an object names a key twice: who judges could read one
+/// value, and who runs the call the other.
 fn params(arguments: &str) -> Option<Arc<Map<String, Value>>> {
     if arguments.trim().is_empty() {
         return Some(Arc::default());
     }
-    serde_json::from_str(arguments).ok().map(Arc::new)
+    let params = serde_json::from_str::<Distinct>(arguments).ok()?;
+    match params {
+        Distinct(Value::Object(params)) => Some(Arc::new(params)),
+        Distinct(_) => None,
+    }
 }
 
 #[cfg(test)]
@@ -171,6 +182,9 @@ mod tests {
             ("[]", "read", false),
             ("null", "read", false),
             ("{} {}", "read", false),
+            ("{\"cmd\":\"rm\",\"cmd\":\"ls\"}", "read", false),
+            ("{\"at\":[{\"cmd\":1,\"\\u0063md\":2}]}", "read", false),
+            ("{\"at\":[{\"cmd\":1},{\"cmd\":2}]}", "read", true),
             ("{}", "", false),
         ] {
             let calls = calls(&[piece(0, 0, Some(("c", name)), arguments)], &[]);
@@ -194,7 +208,7 @@ mod tests {
 
     #[test]
     fn a_made_up_name_is_told_without_control_characters_and_cut() {
-        assert_eq!(&*plain("re\nad\u{7}"), "read");
+        assert_eq!(&*plain("re\nad\u{7}\u{2028}"), "read");
         assert_eq!(plain(&"ä".repeat(500)).chars().count(), 128);
     }
 }

@@ -11,8 +11,8 @@ use super::calls::{Call, plain};
 
 /// The most that a model or a client is told of why a call was blocked.
 const LONGEST_REASON: usize = 2000;
-/// Why a call is blocked whose arguments are no JSON object.
-const UNREADABLE: &str = "Blocked: its arguments are no JSON object, and nobody can judge what is none.";
+/// Why a call is blocked whose arguments nobody can judge.
+const UNREADABLE: &str = "Blocked: its arguments are no JSON object, or name a key twice, and nobody can judge such.";
 /// Why a call is blocked that a plugin wants to have approved.
 const NO_APPROVAL: &str = "Blocked: it needs an approval, and approvals cannot be asked for here yet.";
 /// Who blocks what no plugin has judged.

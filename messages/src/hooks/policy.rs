@@ -27,7 +27,9 @@ impl HookResult {
             return Ok(Self::None);
         };
         let hook = Hook::BeforeToolCall;
-        let answer: Answer = serde_json::from_value(answer).map_err(|_| InvalidResult { hook })?;
+        // a list would be read as the members of an object, in their order
+        let object = Some(answer).filter(Value::is_object).ok_or(InvalidResult { hook })?;
+        let answer: Answer = serde_json::from_value(object).map_err(|_| InvalidResult { hook })?;
         Ok(Self::Tool(ToolVerdict {
             params: answer.params,
             block: answer.allow == Some(false) || answer.block == Some(true),
@@ -73,6 +75,7 @@ mod tests {
             json!("deny"),
             json!({ "allow": "no" }),
             json!({ "deny": true }),
+            json!([true, null, null, null, null, null]),
             json!({ "allow": true, "params": [] }),
         ] {
             assert!(HookResult::of_policy(Some(unread.clone())).is_err(), "{unread}");

@@ -128,6 +128,9 @@ pub struct ToolVerdict {
     pub require_approval: Option<Value>,
 }
 
+/// The members of a verdict on a tool call, as handlers write them.
+const TOOL_VERDICT: [&str; 4] = ["params", "block", "blockReason", "requireApproval"];
+
 /// What becomes of a tool call, when everyone has been asked.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ToolFate {
@@ -182,13 +185,6 @@ impl HookResult {
         let invalid = |_| InvalidResult { hook };
         match hook {
             Hook::BeforeAgentRun => run(answer).map(Self::Run).ok_or(InvalidResult { hook }),
-            _ if answer.is_null() => Ok(Self::None),
-            Hook::BeforeModelResolve => serde_json::from_value(answer).map(Self::Model).map_err(invalid),
-            Hook::AgentTurnPrepare | Hook::BeforePromptBuild => {
-                serde_json::from_value(answer).map(Self::Prompt).map_err(invalid)
-            }
-            Hook::BeforeAgentReply => serde_json::from_value(answer).map(Self::Reply).map_err(invalid),
-            Hook::BeforeToolCall => serde_json::from_value(answer).map(Self::Tool).map_err(invalid),
             Hook::AgentEnd
             | Hook::ModelCallStarted
             | Hook::ModelCallEnded
@@ -199,6 +195,15 @@ impl HookResult {
             | Hook::ModelFailureTerminal
             | Hook::GatewayStart
             | Hook::GatewayStop => Ok(Self::None),
+            _ if answer.is_null() => Ok(Self::None),
+            // a list would be read as the members of an object, in their order
+            _ if !answer.is_object() => Err(InvalidResult { hook }),
+            Hook::BeforeModelResolve => serde_json::from_value(answer).map(Self::Model).map_err(invalid),
+            Hook::AgentTurnPrepare | Hook::BeforePromptBuild => {
+                serde_json::from_value(answer).map(Self::Prompt).map_err(invalid)
+            }
+            Hook::BeforeAgentReply => serde_json::from_value(answer).map(Self::Reply).map_err(invalid),
+            Hook::BeforeToolCall => tool(answer).map(Self::Tool).ok_or(InvalidResult { hook }),
         }
     }
 }
@@ -221,6 +226,7 @@ enum RunAnswer {
 
 /// Any shape that is not exactly a verdict is none: the caller blocks.
 fn run(answer: Value) -> Option<RunVerdict> {
+    let answer = Some(answer).filter(Value::is_object)?;
     match serde_json::from_value(answer).ok()? {
         RunAnswer::Pass {} => Some(RunVerdict::Pass),
         RunAnswer::Block {
@@ -241,6 +247,13 @@ fn run(answer: Value) -> Option<RunVerdict> {
             status,
         }),
     }
+}
+
+/// An object that says something, but nothing that a verdict may say, is none: whoever wrote it meant to judge.
+fn tool(answer: Value) -> Option<ToolVerdict> {
+    let members = answer.as_object()?;
+    let says = members.is_empty() || TOOL_VERDICT.iter().any(|known| members.contains_key(*known));
+    serde_json::from_value(answer).ok().filter(|_| says)
 }
 
 fn tools<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<String>>, D::Error> {
@@ -268,8 +281,39 @@ mod tests {
             json!({ "outcome": "block" }),
             json!({ "outcome": "block", "reason": "r", "extra": 1 }),
             json!({ "outcome": "block", "reason": "r", "status": 200 }),
+            json!(["pass"]),
         ] {
             assert!(read(answer.clone()).is_err(), "{answer}");
+        }
+    }
+
+    #[test]
+    fn an_answer_that_is_no_object_is_none() {
+        for hook in [
+            Hook::BeforeModelResolve,
+            Hook::BeforePromptBuild,
+            Hook::BeforeAgentReply,
+            Hook::BeforeToolCall,
+        ] {
+            for answer in [json!([]), json!([null]), json!("block"), json!(true)] {
+                let read = HookResult::read(hook, answer.clone());
+                assert_eq!(read, Err(InvalidResult { hook }), "{} {answer}", hook.as_label());
+            }
+        }
+    }
+
+    #[test]
+    fn a_verdict_on_a_tool_that_says_nothing_it_may_say_is_none() {
+        let read = |answer| HookResult::read(Hook::BeforeToolCall, answer);
+        for answer in [
+            json!({ "deny": true }),
+            json!({ "allow": false }),
+            json!({ "block": 1 }),
+        ] {
+            assert!(read(answer.clone()).is_err(), "{answer}");
+        }
+        for silent in [json!({}), json!({ "block": false, "note": "looked at" })] {
+            assert_eq!(read(silent), Ok(HookResult::Tool(ToolVerdict::default())));
         }
     }
 

@@ -152,6 +152,11 @@ impl<'a> Delivery<'a> {
         self.holding.as_ref().is_some_and(Holding::is_holding)
     }
 
+    /// Whether what is held may be read in two ways: then its bytes do not go out.
+    pub(super) fn differs(&self) -> bool {
+        self.holding.as_ref().is_some_and(Holding::differs)
+    }
+
     /// What the client has seen of this attempt, where somebody else may go on with it.
     pub(super) fn delivered(&mut self, usage: Option<Usage>) -> Option<Box<Delivered>> {
         let progress = self.exchange.attempt.turn.client.attempt_progress();
@@ -174,8 +179,11 @@ impl<'a> Delivery<'a> {
     fn held_calls(&mut self) -> HeldCalls {
         let (mut pieces, sent) = self.holding.as_mut().map(Holding::take_passed).unwrap_or_default();
         let mut raw = Vec::new();
+        let differs = self.differs();
         for held in std::mem::take(&mut self.held) {
             match held {
+                // what is judged is what goes out
+                ClientFrame::Data(_) if differs => {}
                 ClientFrame::Data(bytes) => raw.push(bytes),
                 ClientFrame::Pieces(more) => pieces.extend(more.into_iter().filter(|piece| *piece != Piece::Ping)),
                 ClientFrame::Head(_)

@@ -119,6 +119,11 @@ impl Holding {
         untold.then(unjudgeable)
     }
 
+    /// Whether the bytes may be read as other calls than the pieces tell of.
+    pub(super) fn differs(&self) -> bool {
+        self.decoder.as_ref().is_some_and(Decoder::differs)
+    }
+
     /// All that the model said.
     pub(super) fn take_said(&mut self) -> Vec<Part> {
         std::mem::take(&mut self.said).into_parts()

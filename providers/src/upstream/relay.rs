@@ -284,11 +284,12 @@ impl<'a> Relay<'a> {
 
     fn answered(&mut self) -> Answered {
         let summary = self.machine.summary();
+        let last = self.last.take().filter(|_| !self.delivery.differs());
         Answered {
             finish: summary.finish,
             usage: summary.usage,
             first_content: self.first_content,
-            last: self.last.take(),
+            last,
             malformed: summary.malformed,
             ..self.delivery.answered()
         }

@@ -369,3 +369,51 @@ async fn blocked_calls_are_counted() {
     let labels = [("tool", "other"), ("outcome", "blocked")];
     stage.counts("understudy_tool_calls_total", &labels, 1).await;
 }
+
+/// A stream of Responses, or of chat, that tells its call in two ways: first as one that may pass.
+fn told_in_two_ways(api: Api) -> Value {
+    let events = match api {
+        Api::OpenaiResponses => {
+            let item = |arguments: &str| json!({ "type": "function_call", "id": "f", "call_id": "c", "name": "read", "arguments": arguments });
+            vec![
+                json!({ "type": "response.created", "response": { "id": "r", "model": "m", "output": [] } }),
+                json!({ "type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "let me see" }),
+                json!({ "type": "response.output_item.added", "output_index": 1, "item": item("") }),
+                json!({ "type": "response.function_call_arguments.delta", "output_index": 1, "delta": "{\"cmd\":\"ls\"}" }),
+                json!({ "type": "response.output_item.done", "output_index": 1, "item": item("{\"cmd\":\"wipe\"}") }),
+                json!({ "type": "response.completed", "response": { "id": "r", "model": "m", "status": "completed",
+                    "output": [item("{\"cmd\":\"wipe\"}")] } }),
+            ]
+        }
+        _ => {
+            let chunk = |delta: Value| json!({ "choices": [{ "index": 0, "delta": delta }] });
+            let call = |call: Value| chunk(json!({ "tool_calls": [call] }));
+            vec![
+                chunk(json!({ "content": "let me see" })),
+                call(json!({ "index": 0, "id": "c", "function": { "name": "read", "arguments": "{\"cmd\":\"ls\"}" } })),
+                call(json!({ "index": 0, "function": { "name": "wipe" } })),
+                json!({ "choices": [{ "index": 0, "delta": {}, "finish_reason": "tool_calls" }] }),
+            ]
+        }
+    };
+    let frames: Vec<Value> = events
+        .iter()
+        .map(|event| json!([0, format!("data: {event}\n\n")]))
+        .collect();
+    json!({ "headers": { "content-type": "text/event-stream" }, "frames": frames })
+}
+
+#[actix::test]
+async fn of_a_call_that_is_told_in_two_ways_the_client_gets_what_was_judged() {
+    for (client, api) in [
+        (Endpoint::Responses, Api::OpenaiResponses),
+        (Endpoint::Chat, Api::OpenaiChat),
+    ] {
+        let stage = speaking(api, &[told_in_two_ways(api)], vec![blocks_exec()]).await;
+        let reply = ask(&stage, client, true).await;
+        assert_eq!(reply.status, 200, "{}", reply.text());
+        assert!(!reply.text().contains("wipe"), "{}", reply.text());
+        assert_eq!(protocol::text(client, &reply.body, true), "let me see");
+        assert_eq!(calls(client, &reply.body, true).len(), 1);
+    }
+}

@@ -76,7 +76,8 @@ impl Conductor {
         };
         // frames of calls in which no call could be found have not been judged
         let unchanged = !judged.is_empty() && judged.iter().all(|(_, ruling)| *ruling == Ruling::Stays);
-        if unchanged {
+        // bytes that went out before are gone on from in bytes, or behind a seam
+        if unchanged && (proposal.held.sent.is_empty() || !proposal.held.raw.is_empty()) {
             return self.release(candidate, proposal, None).await;
         }
         let one_choice = self.turn.request.facts.choices <= 1 && judged.iter().all(|(call, _)| call.choice == 0);

@@ -49,7 +49,7 @@ impl<'a> Block<'a> {
                 "data" => block.data = filled(cursor)?,
                 "id" => block.id = filled(cursor)?,
                 "name" => block.name = filled(cursor)?,
-                "input" if cursor.kind()? == Kind::Object => block.input = Some(cursor.value()?),
+                "input" if cursor.kind()? != Kind::Null => block.input = Some(cursor.value()?),
                 "partial_json" => block.partial_json = filled(cursor)?,
                 "stop_reason" => block.stop_reason = filled(cursor)?,
                 "stop_sequence" => block.stop_sequence = filled(cursor)?,

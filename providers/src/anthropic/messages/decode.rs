@@ -18,6 +18,8 @@ mod tests;
 
 /// The most tool calls that are told of one answer: several times what providers allow.
 const MAX_CALLS: usize = 1024;
+/// The input of a block that begins empty.
+const NO_INPUT: &str = "{}";
 /// The longest signature that is kept: hundreds of times what there is.
 const MAX_SIGNATURE: usize = 1 << 20;
 
@@ -204,7 +206,7 @@ impl Decoder {
         self.calls.push(index);
         self.held = Some(Held::Input {
             call,
-            input: block.input.unwrap_or("{}").to_owned(),
+            input: block.input.unwrap_or(NO_INPUT).to_owned(),
         });
         say(out, || Piece::ToolCall {
             choice: 0,
@@ -229,7 +231,8 @@ impl Decoder {
     fn end(&mut self, event: &Event<'_>, out: &mut Out<'_>) -> Delta {
         let (reason, sequence) = (event.delta.stop_reason, event.delta.stop_sequence);
         let finish = event::finish(reason);
-        if finish == Some(Finish::Length) && matches!(self.held, Some(Held::Input { .. })) {
+        if finish == Some(Finish::Length) && matches!(&self.held, Some(Held::Input { input, .. }) if input == NO_INPUT)
+        {
             // a call that was cut before its input is not one without any
             self.held = None;
         }

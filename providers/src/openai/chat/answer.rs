@@ -5,7 +5,7 @@ use understudy_messages::answer::Piece;
 use super::chunk::keep;
 use super::decode::{Telling, begin};
 use super::event::tool_call::{Arguments, ToolCallPiece};
-use super::event::{Event, Part, walk};
+use super::event::{Event, Part, Said, walk};
 use crate::answer::Whole;
 use crate::json::{JsonError, JsonStr};
 
@@ -26,7 +26,7 @@ pub fn read(body: &[u8]) -> Result<Answer, AnswerError> {
         return Err(AnswerError::NoBody);
     }
     let mut assembly = Assembly::with_limit(usize::MAX); // the body is bounded already
-    let has_choices = walk(body, &mut |event| assembly.add(event)).map_err(|error| match error {
+    let has_choices = walk(body, Said::Message, &mut |event| assembly.add(event)).map_err(|error| match error {
         JsonError::Truncated { .. } => AnswerError::Truncated,
         JsonError::Syntax { at } | JsonError::TooDeep { at } => AnswerError::NotJson { at },
     })?;
@@ -45,7 +45,7 @@ pub(crate) fn read_whole(body: &[u8], pieces: Option<&mut Vec<Piece>>) -> Result
     if let Some(pieces) = pieces {
         let mut events = Vec::new();
         // it was walked above: there is no error left to come
-        let _has_choices = walk(body, &mut |event| events.push(event));
+        let _has_choices = walk(body, Said::Message, &mut |event| events.push(event));
         pieces.push(begin(body));
         telling.tell(&events, pieces);
     }

@@ -7,7 +7,7 @@ use understudy_messages::answer::Finish;
 
 use super::answer::Assembly;
 use super::event::tool_call::Gap;
-use super::event::{Event, Part, walk};
+use super::event::{Event, Part, Said, walk};
 use crate::splice::{Edit, splice};
 use crate::sse::Frame;
 use crate::stream::{Delta, FrameRead, Signal};
@@ -98,7 +98,7 @@ fn read<'a>(frame: &'a Frame, mut tap: impl FnMut(Event<'a>)) -> FrameRead {
     }
     let mut delta = Delta::default();
     let mut error = None;
-    let walked = walk(data, &mut |event| match event {
+    let walked = walk(data, Said::Delta, &mut |event| match event {
         Event::Error(found) => keep(&mut error, found),
         event => {
             delta.note(&event);

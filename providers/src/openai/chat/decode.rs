@@ -51,6 +51,11 @@ impl Decoder {
     pub(crate) fn untold(&self) -> bool {
         self.telling.untold()
     }
+
+    /// Whether a call was told in one way and then in another.
+    pub(crate) fn differs(&self) -> bool {
+        self.telling.differs()
+    }
 }
 
 /// What an answer, or the first chunk of one, says of itself.

@@ -37,10 +37,19 @@ pub(crate) enum Part {
     Refusal,
 }
 
+/// Where a choice has what is said: some providers use the other's name, and where both are there the right one counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Said {
+    /// A whole answer.
+    Message,
+    /// A chunk of one.
+    Delta,
+}
+
 /// Reads one JSON object and tells `sink` what is in it; whether it had a member `choices` at all.
 ///
 /// On an error forget what the sink was told.
-pub(crate) fn walk<'a>(json: &'a [u8], sink: &mut impl FnMut(Event<'a>)) -> Result<bool, JsonError> {
+pub(crate) fn walk<'a>(json: &'a [u8], said: Said, sink: &mut impl FnMut(Event<'a>)) -> Result<bool, JsonError> {
     let mut cursor = Cursor::new(json)?;
     if cursor.kind()? != Kind::Object {
         return Err(JsonError::Syntax { at: cursor.position() });
@@ -50,7 +59,7 @@ pub(crate) fn walk<'a>(json: &'a [u8], sink: &mut impl FnMut(Event<'a>)) -> Resu
         match &*key.decode() {
             "choices" => {
                 choices = true;
-                cursor.array(|cursor| choice(cursor, sink))?;
+                cursor.array(|cursor| choice(cursor, said, sink))?;
             }
             "usage" => usage(cursor, sink)?,
             "error" => failed |= error(cursor, sink)?,
@@ -75,13 +84,14 @@ fn x_groq<'a>(cursor: &mut Cursor<'a>, sink: &mut impl FnMut(Event<'a>)) -> Resu
     })
 }
 
-fn choice<'a>(cursor: &mut Cursor<'a>, sink: &mut impl FnMut(Event<'a>)) -> Result<(), JsonError> {
-    let (mut choice, mut said, mut ended) = (0, None, None);
+fn choice<'a>(cursor: &mut Cursor<'a>, right: Said, sink: &mut impl FnMut(Event<'a>)) -> Result<(), JsonError> {
+    let (mut choice, mut said, mut other, mut ended) = (0, None, None, None);
     cursor.object(|cursor, key| {
         match &*key.decode() {
             "index" => choice = cursor.count()?,
-            "delta" | "message" if cursor.kind()? == Kind::Object => {
-                said = Some(cursor.position());
+            key @ ("delta" | "message") if cursor.kind()? == Kind::Object => {
+                let is_right = (key == "delta") == (right == Said::Delta);
+                *if is_right { &mut said } else { &mut other } = Some(cursor.position());
                 cursor.skip()?;
             }
             "finish_reason" => ended = cursor.text()?,
@@ -99,7 +109,8 @@ fn choice<'a>(cursor: &mut Cursor<'a>, sink: &mut impl FnMut(Event<'a>)) -> Resu
     }
     let finish = ended.as_deref().and_then(finish);
     sink(Event::Choice { choice, finish });
-    said.map_or(Ok(()), |said| message(cursor.back_at(said), choice, sink))
+    said.or(other)
+        .map_or(Ok(()), |said| message(cursor.back_at(said), choice, sink))
 }
 
 /// The finish reason; `None` for no word, and for the one with which some providers end a failed answer.

@@ -7,6 +7,7 @@ use understudy_messages::answer::Piece;
 use understudy_messages::conversation::Seal;
 use understudy_messages::settings::Api;
 
+use self::told::Told;
 use super::event::Event;
 use super::response::{Item, ItemKind, Response, Voice};
 use crate::json::JsonStr;
@@ -16,6 +17,7 @@ use crate::wire_error::WireError;
 
 #[cfg(test)]
 mod tests;
+mod told;
 
 /// The most items of one answer that are told apart; those that came first are forgotten first.
 const MAX_ITEMS: usize = 1024;
@@ -35,6 +37,8 @@ pub struct Decoder {
     calls: u32,
     /// Whether a tool was called of which no piece tells: an errand, or a call that only the response at the end has.
     untold: bool,
+    /// Whether a call was told in one way and then in another; known where pieces are asked for.
+    differs: bool,
     items: Vec<Open>,
 }
 
@@ -49,6 +53,8 @@ struct Open {
     call: u32,
     /// Whether it was told what it is.
     announced: bool,
+    /// What was told of it, if it is a call.
+    told: Told,
 }
 
 /// What is made of one frame.
@@ -58,6 +64,10 @@ struct Out<'p> {
 }
 
 impl Out<'_> {
+    const fn is_asked(&self) -> bool {
+        self.pieces.is_some()
+    }
+
     fn push(&mut self, piece: impl FnOnce() -> Piece) {
         if let Some(pieces) = &mut self.pieces {
             pieces.push(piece());
@@ -94,6 +104,11 @@ impl Decoder {
     /// Whether a tool was called without pieces that tell of it.
     pub(crate) fn untold(&self) -> bool {
         self.untold
+    }
+
+    /// Whether a call was told in one way and then in another: what was told first is in the pieces.
+    pub(crate) fn differs(&self) -> bool {
+        self.differs
     }
 
     fn event(&mut self, kind: &str, event: &Event<'_>, data: &[u8], mut out: Out<'_>) -> FrameRead {
@@ -170,6 +185,7 @@ impl Decoder {
             said: 0,
             call,
             announced: false,
+            told: Told::default(),
         });
         self.items.len() - 1
     }
@@ -186,6 +202,9 @@ impl Decoder {
             ItemKind::Call => {
                 out.delta.tool_call = true;
                 if !announced {
+                    if let Some(name) = item.name.filter(|_| out.is_asked()) {
+                        open.told.name(name);
+                    }
                     out.push(|| Piece::ToolCall {
                         choice: 0,
                         index,
@@ -275,10 +294,14 @@ impl Decoder {
             return;
         };
         if std::mem::replace(&mut item.said, 1) != 0 && all {
+            self.differs |= out.is_asked() && !item.told.is_given(text);
             return;
         }
         let index = item.call;
         out.delta.tool_call = true;
+        if out.is_asked() {
+            item.told.arguments(text);
+        }
         out.push(|| Piece::ToolCall {
             choice: 0,
             index,
@@ -310,8 +333,19 @@ impl Decoder {
                 }
                 self.seal(item, out);
             }
-            ItemKind::Call => self.more_arguments(place, item.arguments, true, out),
+            ItemKind::Call => {
+                self.more_arguments(place, item.arguments, true, out);
+                self.compare(item, out);
+            }
             ItemKind::Errand | ItemKind::Other => {}
+        }
+    }
+
+    /// Whether a call that is told again, whole, is still the one that was told.
+    fn compare(&mut self, item: &Item<'_>, out: &Out<'_>) {
+        if out.is_asked() {
+            let calls = self.items.iter().filter(|open| open.kind == ItemKind::Call);
+            self.differs |= !Told::is_among(item, calls.map(|open| &open.told));
         }
     }
 
@@ -370,8 +404,10 @@ impl Decoder {
                 ItemKind::Call | ItemKind::Errand => called,
                 ItemKind::Other => false,
             };
-            if !told {
-                self.finished(index, &item, out);
+            match (told, item.kind()) {
+                (false, _) => self.finished(index, &item, out),
+                (true, ItemKind::Call) => self.compare(&item, out),
+                (true, ItemKind::Message | ItemKind::Reasoning | ItemKind::Errand | ItemKind::Other) => {}
             }
             index += 1;
             calls += u32::from(matches!(item.kind(), ItemKind::Call | ItemKind::Errand));

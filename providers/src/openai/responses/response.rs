@@ -92,6 +92,8 @@ pub(super) struct Item<'a> {
     pub(super) name: Option<JsonStr<'a>>,
     /// The arguments or the input of a call.
     pub(super) arguments: Option<JsonStr<'a>>,
+    /// Whether these are no string, as they should be.
+    odd: bool,
     pub(super) encrypted: Option<JsonStr<'a>>,
     content: Option<&'a str>,
     summary: Option<&'a str>,
@@ -115,7 +117,10 @@ impl<'a> Item<'a> {
                 "id" => item.id = filled(cursor)?,
                 "call_id" => item.call_id = filled(cursor)?,
                 "name" => item.name = filled(cursor)?,
-                "arguments" | "input" => item.arguments = filled(cursor)?.or(item.arguments),
+                "arguments" | "input" => {
+                    item.odd |= !matches!(cursor.kind()?, Kind::String | Kind::Null);
+                    item.arguments = filled(cursor)?.or(item.arguments);
+                }
                 "encrypted_content" => item.encrypted = filled(cursor)?,
                 "content" => item.content = Some(cursor.value()?),
                 "summary" => item.summary = list(cursor)?,
@@ -127,13 +132,16 @@ impl<'a> Item<'a> {
     }
 
     pub(super) fn kind(&self) -> ItemKind {
-        match self.kind.map_or("", JsonStr::raw) {
+        match &*self.kind.unwrap_or(JsonStr::EMPTY).decode() {
             "message" => ItemKind::Message,
             "reasoning" => ItemKind::Reasoning,
+            "function_call" | "custom_tool_call" if self.odd => ItemKind::Errand,
             "function_call" | "custom_tool_call" => ItemKind::Call,
             "computer_call" | "local_shell_call" | "shell_call" | "apply_patch_call" | "mcp_approval_request" => {
                 ItemKind::Errand
             }
+            // what names a call wants to be answered, unless it is an answer
+            kind if self.call_id.is_some() && !kind.ends_with("_output") => ItemKind::Errand,
             _ => ItemKind::Other,
         }
     }

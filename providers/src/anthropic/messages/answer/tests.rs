@@ -38,6 +38,13 @@ fn all_blocks_of_an_answer_are_told() {
 }
 
 #[test]
+fn an_input_that_is_no_object_is_told_as_it_is() {
+    let block = json!({ "type": "tool_use", "id": "t", "name": "f", "input": "rm {" });
+    let (_, answer) = whole(&json!({ "type": "message", "content": [block] }));
+    assert_eq!(answer.tool_calls[0].arguments, r#""rm {""#);
+}
+
+#[test]
 fn an_answer_may_leave_out_its_usage_and_its_type() {
     let (whole, answer) = whole(&json!({ "content": [{ "type": "text", "text": "x" }], "stop_reason": "end_turn" }));
     assert_eq!((whole.usage, &*answer.text), (None, "x"));

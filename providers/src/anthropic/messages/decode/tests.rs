@@ -225,6 +225,27 @@ fn a_call_that_was_cut_before_its_input_is_not_one_without_any() {
 }
 
 #[test]
+fn an_input_that_a_block_begins_with_is_told_whatever_it_is_and_however_the_answer_ends() {
+    for (input, told) in [
+        (json!({ "a": 1 }), r#"{"a":1}"#),
+        (json!("rm {"), r#""rm {""#),
+        (json!(null), "{}"),
+    ] {
+        let call = block(0, json!({ "type": "tool_use", "id": "t", "name": "f", "input": input }));
+        assert_eq!(
+            answer(&[start(), call.clone(), stop(0), end("tool_use")]).tool_calls[0].arguments,
+            told
+        );
+        if told != "{}" {
+            assert_eq!(
+                answer(&[start(), call, end("max_tokens")]).tool_calls[0].arguments,
+                told
+            );
+        }
+    }
+}
+
+#[test]
 fn what_the_provider_ran_itself_is_content_and_no_call() {
     let events = [
         block(

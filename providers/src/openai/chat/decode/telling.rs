@@ -23,6 +23,8 @@ pub(in crate::openai::chat) struct Telling {
     calls: Vec<Call>,
     /// Whether a call was left out.
     left_out: bool,
+    /// Whether a call was told in one way and then in another.
+    differs: bool,
     /// The reasoning of each choice since its last seal.
     thoughts: Vec<(u64, String)>,
 }
@@ -36,10 +38,20 @@ struct Call {
     /// The provider's index.
     index: Option<u64>,
     id: Option<String>,
-    /// Whether its name has come, and with it its beginning.
-    named: bool,
+    /// Its name, once it has come and with it the call's beginning.
+    name: Option<String>,
     /// Arguments that came before the name.
     early: String,
+}
+
+impl Call {
+    /// Whether a piece names or numbers it in another way.
+    fn differs(&self, piece: &ToolCallPiece<'_>) -> bool {
+        let renamed = self.name.as_deref().zip(piece.name);
+        let moved = self.index.zip(piece.index);
+        renamed.is_some_and(|(known, name)| name.decode() != known)
+            || moved.is_some_and(|(known, index)| known != index)
+    }
 }
 
 impl Telling {
@@ -76,7 +88,12 @@ impl Telling {
 
     /// Whether a tool was called without pieces that tell of it: one too many, or one that has no name.
     pub(in crate::openai::chat) fn untold(&self) -> bool {
-        self.left_out || self.calls.iter().any(|call| !call.named)
+        self.left_out || self.calls.iter().any(|call| call.name.is_none())
+    }
+
+    /// Whether a call was told in one way and then in another: what was told first is in the pieces.
+    pub(in crate::openai::chat) fn differs(&self) -> bool {
+        self.differs
     }
 
     /// The end of a choice: one that asked for tools ended for them, whatever some providers call it.
@@ -151,10 +168,14 @@ impl Telling {
         let seal = owned(piece.signature).map(|data| seal(false, data));
         let begun = self.begun(choice, piece);
         let call = match begun {
-            Some(place) => self.calls.get_mut(place)?,
+            Some(place) => {
+                let call = self.calls.get_mut(place)?;
+                self.differs |= call.differs(piece);
+                call
+            }
             None => self.begin(choice, piece)?,
         };
-        if call.named {
+        if call.name.is_some() {
             let says_something = !arguments.is_empty() || seal.is_some();
             return says_something.then_some(Piece::ToolCall {
                 choice: narrow(choice),
@@ -169,7 +190,7 @@ impl Telling {
             call.early.push_str(&arguments);
         }
         let name = owned(piece.name)?;
-        call.named = true;
+        call.name = Some(name.clone());
         Some(Piece::ToolCall {
             choice: narrow(choice),
             index: call.place,
@@ -207,7 +228,7 @@ impl Telling {
             place: narrow(place as u64),
             index: piece.index,
             id: piece.id.map(|id| id.decode().into_owned()),
-            named: false,
+            name: None,
             early: String::new(),
         });
         self.calls.last_mut()

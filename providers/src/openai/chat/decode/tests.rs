@@ -162,3 +162,53 @@ proptest! {
         }
     }
 }
+
+fn compared(deltas: &[&str]) -> (bool, bool) {
+    let (mut decoder, mut frames) = (Decoder::default(), SseDecoder::default());
+    for it in deltas {
+        frames.push(format!("data: {}\n\n", delta(it)).into());
+        while let Ok(Some(frame)) = frames.next_frame() {
+            decoder.read(&frame, Some(&mut Vec::new()));
+        }
+    }
+    (decoder.differs(), decoder.untold())
+}
+
+#[test]
+fn a_call_that_is_named_or_numbered_in_two_ways_is_known() {
+    let begin = r#"{"tool_calls":[{"index":0,"id":"a","function":{"name":"re","arguments":""}}]}"#;
+    for (more, differs) in [
+        (r#"{"index":0,"function":{"arguments":"{}"}}"#, false),
+        (
+            r#"{"index":0,"id":"a","function":{"name":"re","arguments":"{}"}}"#,
+            false,
+        ),
+        (r#"{"index":0,"function":{"name":"move","arguments":"{}"}}"#, true),
+        (r#"{"index":1,"id":"a","function":{"arguments":"{}"}}"#, true),
+    ] {
+        let more = format!(r#"{{"tool_calls":[{more}]}}"#);
+        assert_eq!(compared(&[begin, &more]), (differs, false), "{more}");
+    }
+}
+
+#[test]
+fn a_call_of_no_function_is_a_call_that_no_piece_tells_of() {
+    let custom = r#"{"tool_calls":[{"index":0,"type":"custom","custom":{"name":"rm","input":"x"}}]}"#;
+    assert_eq!(compared(&[custom]), (false, true));
+}
+
+#[test]
+fn of_a_delta_and_a_message_in_one_choice_the_delta_is_told() {
+    let hi = [Piece::Text {
+        choice: 0,
+        text: "hi".to_owned(),
+    }];
+    for both in [
+        r#"{"content":"hi"},"message":{"content":"ho"}"#,
+        r#"{"content":"hi"},"message":{"tool_calls":[{"id":"a"}]}"#,
+    ] {
+        assert_eq!(said(&[both]), hi, "{both}");
+    }
+    let alone = pieces(&[r#"{"choices":[{"message":{"content":"hi"}}]}"#]);
+    assert_eq!(alone[1..], hi);
+}

@@ -12,6 +12,8 @@ pub(crate) struct ToolCallPiece<'a> {
     pub(crate) id: Option<JsonStr<'a>>,
     pub(crate) name: Option<JsonStr<'a>>,
     pub(crate) arguments: Option<Arguments<'a>>,
+    /// Whether it is a call of something that is no function.
+    pub(crate) custom: bool,
     /// What its maker wants back with it.
     pub(crate) signature: Option<JsonStr<'a>>,
     /// Where the index belongs when there is none.
@@ -21,7 +23,7 @@ pub(crate) struct ToolCallPiece<'a> {
 impl ToolCallPiece<'_> {
     /// Whether anything is known of the call by it.
     pub(crate) fn says_something(&self) -> bool {
-        self.id.is_some() || self.name.is_some() || self.arguments.is_some()
+        self.id.is_some() || self.name.is_some() || self.arguments.is_some() || self.custom
     }
 }
 
@@ -79,6 +81,7 @@ pub(super) fn piece<'a>(
             }
             "id" => piece.id = cursor.text()?.filter(|id| !id.is_empty()),
             "function" => function(cursor, &mut piece)?,
+            "custom" => piece.custom = cursor.value()? != "null",
             "extra_content" => extra(cursor, &mut piece)?,
             _ => cursor.skip()?,
         }
@@ -111,8 +114,8 @@ fn function<'a>(cursor: &mut Cursor<'a>, piece: &mut ToolCallPiece<'a>) -> Resul
             "arguments" => {
                 piece.arguments = match cursor.kind()? {
                     Kind::String => cursor.text()?.map(Arguments::Text),
-                    Kind::Object | Kind::Array => Some(Arguments::Json(cursor.value()?)),
-                    Kind::Number | Kind::Bool | Kind::Null => {
+                    Kind::Object | Kind::Array | Kind::Number | Kind::Bool => Some(Arguments::Json(cursor.value()?)),
+                    Kind::Null => {
                         cursor.skip()?;
                         None
                     }

@@ -231,3 +231,69 @@ proptest! {
         prop_assert_eq!(play(&reads).pieces, play(&[body.as_bytes()]).pieces);
     }
 }
+
+/// Whether a call was told in two ways, and the names and arguments in the pieces.
+fn compared(events: &[&str]) -> (bool, String) {
+    let (mut decoder, mut frames, mut pieces) = (Decoder::default(), SseDecoder::default(), Vec::new());
+    frames.push(stream(events).into());
+    while let Ok(Some(frame)) = frames.next_frame() {
+        decoder.read(&frame, Some(&mut pieces));
+    }
+    let calls = pieces.into_iter().filter_map(|piece| match piece {
+        Piece::ToolCall { name, arguments, .. } => Some(name.unwrap_or_default() + &arguments),
+        _ => None,
+    });
+    let calls = calls.collect();
+    (decoder.differs(), calls)
+}
+
+#[test]
+fn a_call_that_is_told_in_two_ways_is_known_and_the_first_stands() {
+    let added = r#"{"type":"response.output_item.added","item":{"type":"function_call","call_id":"c","name":"ls","arguments":""}}"#;
+    let delta = r#"{"type":"response.function_call_arguments.delta","delta":"{\"a\":1}"}"#;
+    let whole = |arguments: &str| {
+        format!(r#"{{"type":"response.function_call_arguments.done","arguments":"{{\"a\":{arguments}}}"}}"#)
+    };
+    let item = |name: &str, arguments: &str| {
+        format!(r#"{{"type":"function_call","call_id":"c","name":"{name}","arguments":"{{\"a\":{arguments}}}"}}"#)
+    };
+    let done = |item: String| format!(r#"{{"type":"response.output_item.done","item":{item}}}"#);
+    let end = |item: String| format!(r#"{{"type":"response.completed","response":{{"output":[{item}]}}}}"#);
+    for (last, differs) in [
+        (whole("1"), false),
+        (whole("2"), true),
+        (done(item("ls", "1")), false),
+        (done(item("ls", "2")), true),
+        (done(item("rm", "1")), true),
+        (end(item("ls", "1")), false),
+        (end(item("ls", "2")), true),
+        (end(item("rm", "1")), true),
+    ] {
+        let told = compared(&[CREATED, added, delta, &last]);
+        assert_eq!(told, (differs, r#"ls{"a":1}"#.to_owned()), "{last}");
+    }
+}
+
+#[test]
+fn what_wants_an_answer_of_the_client_is_no_progress_of_the_provider() {
+    for (item, errand) in [
+        (r#"{"type":"browser_call","call_id":"c"}"#, true),
+        (r#"{"type":"shell\u005fcall","id":"c"}"#, true),
+        (
+            r#"{"type":"function_call","call_id":"c","name":"rm","arguments":{"a":1}}"#,
+            true,
+        ),
+        (r#"{"type":"web_search_call","id":"c"}"#, false),
+        (r#"{"type":"shell_call_output","call_id":"c"}"#, false),
+        (r#"{"type":"function\u005fcall","call_id":"c","name":"ls"}"#, false),
+    ] {
+        let mut decoder = Decoder::default();
+        let mut frames = SseDecoder::default();
+        let done = format!(r#"{{"type":"response.output_item.done","item":{item}}}"#);
+        frames.push(stream(&[CREATED, &done]).into());
+        while let Ok(Some(frame)) = frames.next_frame() {
+            decoder.read(&frame, Some(&mut Vec::new()));
+        }
+        assert_eq!(decoder.untold(), errand, "{item}");
+    }
+}

@@ -156,8 +156,13 @@ impl Events {
         self.written.extend_from_slice(b"event: ");
         self.written.extend_from_slice(kind.as_bytes());
         self.written.extend_from_slice(b"\ndata: ");
+        let start = self.written.len();
         // all that is written is text and numbers
         let _cannot_fail = serde_json::to_writer(&mut self.written, &event);
+        // what is repeated as others wrote it may have lines; in JSON they stand between tokens only
+        let json = self.written.iter_mut().skip(start);
+        json.filter(|byte| matches!(byte, b'\n' | b'\r'))
+            .for_each(|byte| *byte = b' ');
         self.written.extend_from_slice(b"\n\n");
     }
 }

@@ -17,7 +17,11 @@ use crate::stream::{BodyEnd, StreamMachine};
 use crate::wire;
 
 fn style(body: &Value) -> Style {
-    let body = Bytes::from(body.to_string());
+    style_of(body.to_string())
+}
+
+fn style_of(body: String) -> Style {
+    let body = Bytes::from(body);
     let request = TurnRequest {
         id: TurnId::new(),
         request_id: "r".into(),
@@ -198,6 +202,17 @@ fn a_response_repeats_its_request() {
     );
     assert_eq!(body["usage"], Value::Null);
     assert_eq!(writer.kept(), None, "it is not to be stored");
+}
+
+#[test]
+fn an_event_is_one_line_however_many_its_request_had() {
+    let tool = json!({ "type": "function", "name": "f\ng", "parameters": { "type": "object" } });
+    let body = json!({ "model": "m", "stream": true, "input": "hi", "tools": [tool], "metadata": { "a": "b" } });
+    let pretty = serde_json::to_string_pretty(&body).expect("JSON").replace('\n', "\r\n");
+    let mut writer = Writer::new(style_of(pretty));
+    let written = writer.pieces(vec![begin(), text("hi")]);
+    let events = events(&written);
+    assert_eq!(events[0]["response"]["tools"], body["tools"]);
 }
 
 #[test]
