@@ -83,7 +83,7 @@ impl Stage {
             entries.join(", ")
         );
         let mut hosts: Hosts = understudy::plugins::standard_hosts();
-        hosts.native = vec![Probe::new()];
+        hosts.native = vec![Probe::plugin()];
         let app = AppOptions {
             clock: clock.clone(),
             arbiters: 2,

@@ -62,7 +62,7 @@ pub fn answer(hook: &str, stamp: &str) -> Value {
 pub struct Probe(AtomicU32);
 
 impl Probe {
-    pub fn new() -> Arc<dyn NativePlugin> {
+    pub fn plugin() -> Arc<dyn NativePlugin> {
         Arc::new(Self(AtomicU32::new(0)))
     }
 }
