@@ -67,7 +67,7 @@ impl World {
                 named.expect("one of them").fails.store(1, Ordering::SeqCst);
                 reload(&self.stage, &ask).await
             }
-            Fate::Held => self.reload_held(&ask).await,
+            Fate::Held => self.reload_held(&ask, is_exclusive(plugins)).await,
             Fate::Disconnects => {
                 // one round trip is enough for it to begin, and not always for it to end
                 tokio::select! {
@@ -84,14 +84,20 @@ impl World {
     }
 
     /// With a turn inside that ends after the reload.
-    async fn reload_held(&self, ask: &Value) -> Reply {
+    async fn reload_held(&self, ask: &Value, exclusive: bool) -> Reply {
         let slow = json!({ "model": "b/m", "messages": [{ "role": "user", "content": "hi" }] });
         let (seen, step) = (self.stage.calls(&second()), Duration::from_secs(5));
         let turn = self.stage.ask(&slow);
         tokio::pin!(turn);
         let reload = async {
             self.stage.called(&second(), seen + 1).await;
-            self.stage.in_time(step, reload(&self.stage, ask)).await
+            let late = async {
+                if exclusive {
+                    until_held(&self.stage).await;
+                    self.stage.clock.advance(Duration::from_secs(60));
+                }
+            };
+            tokio::join!(reload(&self.stage, ask), late).0
         };
         let reply = tokio::select! {
             turn = &mut turn => panic!("it was to outlast the reload: {}", turn.text()),
@@ -106,6 +112,10 @@ impl World {
     async fn settled(&self) {
         while reload(&self.stage, &json!({ "plugins": ["nobody"] })).await.status != 400 {}
     }
+}
+
+fn is_exclusive(plugins: &[&str]) -> bool {
+    plugins.iter().any(|id| EXCLUSIVE.contains(id))
 }
 
 /// Some of them, at least one.
@@ -129,7 +139,7 @@ async fn play(seed: u64) {
         let outcome = world.reload(&plugins, fate).await;
         world.settled().await;
         let (after, published) = (world.answering().await, generation(&world.stage).await);
-        let exclusive = plugins.iter().any(|id| EXCLUSIVE.contains(id));
+        let exclusive = is_exclusive(&plugins);
         let expected = match (fate, exclusive) {
             (Fate::Smooth, _) | (Fate::Held, false) => Some("applied"),
             (Fate::Fails, true) => Some("restored"),
