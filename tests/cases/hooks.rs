@@ -39,6 +39,8 @@ fn request(events: &[SharedEvent], turn: TurnId) -> Option<String> {
         | Event::Probed { .. }
         | Event::TerminalFailure(_)
         | Event::StreamContinued(_)
+        | Event::ContextFitted { .. }
+        | Event::TranscriptCut { .. }
         | Event::GenerationPublished { .. } => None,
     })
 }
@@ -52,6 +54,8 @@ fn hooks(event: &Event) -> Vec<(TurnId, Hook, Value)> {
         | Event::WindowOpened { .. }
         | Event::Probed { .. }
         | Event::StreamContinued(_)
+        | Event::ContextFitted { .. }
+        | Event::TranscriptCut { .. }
         | Event::GenerationPublished { .. } => Vec::new(),
     }
 }

@@ -287,8 +287,8 @@ impl Refusal {
             Self::SessionBusy => ours(429, "session_busy", "Another turn of this session is still running."),
             Self::Room(NoRoom::Session) => ours(
                 413,
-                "session_full",
-                "This is more than the 4 MiB that a session may remember. Delete it, or go on in a new one.",
+                "input_too_large",
+                "This is more than the 4 MiB that a session may remember.",
             ),
             Self::Room(NoRoom::Process) => ours(
                 503,

@@ -107,6 +107,26 @@ pub enum HookEvent {
         /// How long it took, in milliseconds.
         duration_ms: Option<u64>,
     },
+    /// See [`Hook::BeforeCompaction`].
+    BeforeCompaction {
+        /// The conversation, whole.
+        conversation: Arc<Snapshot>,
+        /// How many messages it has.
+        message_count: usize,
+        /// How many of them are left out or shortened.
+        compacting_count: usize,
+        /// How many tokens it takes, about.
+        token_count: u64,
+    },
+    /// See [`Hook::AfterCompaction`].
+    AfterCompaction {
+        /// How many messages are left.
+        message_count: usize,
+        /// How many were left out or shortened.
+        compacted_count: usize,
+        /// How many tokens they take, about.
+        token_count: u64,
+    },
     /// See [`Hook::ModelFailover`].
     ModelFailover(ModelFailoverEvent),
     /// See [`Hook::ModelFailureTerminal`].
@@ -233,6 +253,8 @@ impl HookEvent {
             Self::LlmOutput { .. } => Hook::LlmOutput,
             Self::BeforeToolCall { .. } => Hook::BeforeToolCall,
             Self::AfterToolCall { .. } => Hook::AfterToolCall,
+            Self::BeforeCompaction { .. } => Hook::BeforeCompaction,
+            Self::AfterCompaction { .. } => Hook::AfterCompaction,
             Self::ModelFailover(_) => Hook::ModelFailover,
             Self::ModelFailureTerminal(_) => Hook::ModelFailureTerminal,
             Self::GatewayStart { .. } => Hook::GatewayStart,
@@ -250,11 +272,13 @@ impl HookEvent {
             | Self::BeforeAgentReply { conversation }
             | Self::AgentEnd { conversation, .. }
             | Self::LlmInput { conversation }
-            | Self::BeforeToolCall { conversation, .. } => Some(conversation),
+            | Self::BeforeToolCall { conversation, .. }
+            | Self::BeforeCompaction { conversation, .. } => Some(conversation),
             Self::ModelCallStarted { .. }
             | Self::ModelCallEnded { .. }
             | Self::LlmOutput { .. }
             | Self::AfterToolCall { .. }
+            | Self::AfterCompaction { .. }
             | Self::ModelFailover(_)
             | Self::ModelFailureTerminal(_)
             | Self::GatewayStart { .. }
@@ -285,6 +309,8 @@ impl HookEvent {
             | Self::ModelCallEnded { .. }
             | Self::LlmInput { .. }
             | Self::LlmOutput { .. }
+            | Self::BeforeCompaction { .. }
+            | Self::AfterCompaction { .. }
             | Self::ModelFailover(_)
             | Self::ModelFailureTerminal(_)
             | Self::GatewayStart { .. }
@@ -346,6 +372,21 @@ impl HookEvent {
             } => json!({
                 "toolName": tool_name, "params": **params, "toolCallId": tool_call_id,
                 "result": result, "error": error, "durationMs": duration_ms,
+            }),
+            Self::BeforeCompaction {
+                message_count,
+                compacting_count,
+                token_count,
+                ..
+            } => json!({
+                "messageCount": message_count, "compactingCount": compacting_count, "tokenCount": token_count,
+            }),
+            Self::AfterCompaction {
+                message_count,
+                compacted_count,
+                token_count,
+            } => json!({
+                "messageCount": message_count, "compactedCount": compacted_count, "tokenCount": token_count,
             }),
             Self::ModelFailover(event) => serde_json::to_value(event).unwrap_or_default(),
             Self::ModelFailureTerminal(event) => serde_json::to_value(event).unwrap_or_default(),

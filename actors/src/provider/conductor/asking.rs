@@ -55,10 +55,13 @@ impl Conductor {
             Some(prompt) => prompt,
             None => self.prepared(candidate).await?,
         };
-        Ok(Prompt {
+        let prompt = Prompt {
             rounds: self.rounds.done().clone(),
-            continuation: self.continuation(candidate),
             ..prompt
+        };
+        Ok(Prompt {
+            continuation: self.continuation(candidate),
+            ..self.fit(candidate, prompt)
         })
     }
 

@@ -123,7 +123,7 @@ impl Conductor {
         turn.hooks.fire(HookEvent::ModelFailover(event), context.clone());
     }
 
-    fn fire(&self, event: HookEvent, candidate: &Candidate) {
+    pub(super) fn fire(&self, event: HookEvent, candidate: &Candidate) {
         self.turn.hooks.fire(event, self.turn.scene.context_for(candidate));
     }
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use understudy_messages::client::ClientFrame;
+use understudy_messages::events::Event;
 use understudy_messages::ids::{ModelRef, Name};
-use understudy_messages::request::Endpoint;
+use understudy_messages::request::{Asked, Endpoint};
 use understudy_messages::tools::{FallbackNotice, TurnNote, TurnTools};
 use understudy_messages::turn::{Performance, TurnContext, TurnOutcome, TurnRequest};
 use understudy_providers::native::{self, Setting};
@@ -61,7 +62,7 @@ impl Turn {
             model: casting.model.as_deref(),
             strict: casting.strict,
         };
-        let told = told(request, casting.agent.clone(), &setting).map_err(Refusal::Unreadable)?;
+        let told = told(request, casting.agent.clone(), &setting, self.asked.len()).map_err(Refusal::Unreadable)?;
         self.run.request = Arc::new(told);
         Ok(())
     }
@@ -87,7 +88,12 @@ impl Turn {
             said: if native { kept(asked, performance) } else { asked },
             notice: notice.clone(),
         };
-        memory.take(taken, self.context.clock.wall());
+        let forgotten = memory.take(taken, self.context.clock.wall());
+        if forgotten > 0 {
+            tracing::info!(turn = %turn.request.id, forgotten, "a session remembers as much as it may: its oldest is forgotten");
+            let turn = turn.request.id;
+            self.context.tap.publish(|| Event::TranscriptCut { turn, forgotten });
+        }
         notice
     }
 
@@ -121,16 +127,26 @@ fn casting(request: &TurnRequest, names_model: bool, recalled: &Recalled, roster
     }
 }
 
-/// The request as models are asked.
-fn told(request: &TurnRequest, agent: Option<Name>, setting: &Setting<'_>) -> Result<TurnRequest, RequestError> {
+/// The request as models are asked; the client asks `items` items of it.
+fn told(
+    request: &TurnRequest,
+    agent: Option<Name>,
+    setting: &Setting<'_>,
+    items: usize,
+) -> Result<TurnRequest, RequestError> {
     let body = native::compose(&request.body, &request.facts, setting);
+    let mut facts = wire::scan(request.endpoint, &body)?;
+    if let Some(responses) = &mut facts.responses {
+        let text_bytes = request.facts.messages.text_bytes;
+        responses.asked = Some(Asked { items, text_bytes });
+    }
     Ok(TurnRequest {
         id: request.id,
         request_id: request.request_id.clone(),
         session: request.session.clone(),
         agent,
         endpoint: request.endpoint,
-        facts: wire::scan(request.endpoint, &body)?,
+        facts,
         body,
         headers: request.headers.clone(),
     })

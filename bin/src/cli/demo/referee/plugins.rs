@@ -82,6 +82,8 @@ fn guarded(stage: &Stage, told: &Told, scrape: &Scrape, checks: &mut Vec<Check>)
         | Event::WindowOpened { .. }
         | Event::Probed { .. }
         | Event::TerminalFailure(_)
+        | Event::ContextFitted { .. }
+        | Event::TranscriptCut { .. }
         | Event::GenerationPublished { .. } => 0,
     });
     let kept_back = [("outcome", ToolOutcome::Blocked.as_label())];
@@ -122,6 +124,8 @@ impl Kept {
             | Event::Probed { .. }
             | Event::TerminalFailure(_)
             | Event::TurnEnded(_)
+            | Event::ContextFitted { .. }
+            | Event::TranscriptCut { .. }
             | Event::GenerationPublished { .. } => false,
         };
         let count = |left| told.events.iter().filter(|event| is_lead(event, left)).count() as u64;
