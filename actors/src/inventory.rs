@@ -4,24 +4,25 @@
 //! reload does not touch is the same instance in the next inventory.
 
 mod candidates;
+mod instances;
 mod load;
 mod names;
 mod plan;
 mod policies;
 mod report;
 mod required;
+mod routes;
 mod start;
 mod tools;
 
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use actix::Arbiter;
+use actix::Recipient;
 use serde::Serialize;
-use understudy_messages::clock::Clock;
 use understudy_messages::ids::Name;
+use understudy_messages::service::CallRoute;
 use understudy_messages::settings::Settings;
 use understudy_plugins::capture::Capture;
 use understudy_plugins::enablement::{Cause, Origin};
@@ -32,14 +33,12 @@ use self::candidates::Candidate;
 pub use self::load::{BuildError, Built, Loader};
 pub use self::plan::Planned;
 pub use self::report::Report;
+pub use self::routes::Routed;
 use crate::hooks::{Access, Hooks, LoadedPlugin};
 use crate::plugin::{InstanceState, Served};
 use crate::registry::reload::diff::Identity;
 use crate::telemetry::Telemetry;
 use crate::tools::Tools;
-
-/// How long one instance may take to let go of what it holds.
-const DISPOSE: Duration = Duration::from_secs(5);
 
 /// All plugins that were found, loaded or not.
 pub struct Inventory {
@@ -99,8 +98,8 @@ struct Failure {
 struct Working {
     served: Arc<Served>,
     loaded: LoadedPlugin,
-    /// The thread of its instance, where it needs one.
-    arbiter: Option<Arbiter>,
+    /// Its instance, for its routes; `None` where it has none.
+    routes: Option<Recipient<CallRoute>>,
 }
 
 /// When something was noticed.
@@ -113,6 +112,8 @@ pub enum Phase {
     Config,
     /// While it registered.
     Register,
+    /// While its services were started.
+    Start,
 }
 
 /// How bad something is.
@@ -169,8 +170,13 @@ impl Diagnostic {
 impl Plugin {
     /// Whether its resources cannot be held twice (design §4): by its manifest's word, else by what it registered.
     fn is_exclusive(&self) -> bool {
-        let said = self.manifest.as_ref().and_then(|manifest| manifest.resources);
-        said == Some(Resources::Exclusive)
+        match self.manifest.as_ref().and_then(|manifest| manifest.resources) {
+            Some(said) => said == Resources::Exclusive,
+            None => self.working().is_some_and(|working| {
+                let registration = working.served.registration();
+                !registration.services.is_empty() || !registration.routes.is_empty()
+            }),
+        }
     }
 
     fn working(&self) -> Option<&Working> {
@@ -231,13 +237,7 @@ impl Inventory {
 
     /// The hooks of those whose instances `other` does not have.
     pub fn hooks_but(&self, other: &Self) -> Hooks {
-        let is_kept = |plugin: &&Arc<Plugin>| !other.plugins.iter().any(|it| plugin.is_the_instance_of(it));
-        let gone: Vec<Name> = self
-            .plugins
-            .iter()
-            .filter(is_kept)
-            .map(|plugin| plugin.id.clone())
-            .collect();
+        let gone: Vec<Name> = self.gone_from(other).map(|plugin| plugin.id.clone()).collect();
         self.hooks.only(&gone)
     }
 
@@ -266,34 +266,6 @@ impl Inventory {
         }
     }
 
-    /// Stops every instance, each within its time.
-    pub async fn stop(&self, clock: &Clock) {
-        retire(self.plugins.iter(), clock).await;
-    }
-
-    /// Stops some plugins' instances; whether all of them had let go in time.
-    pub async fn dispose(&self, plugins: &[Name], clock: &Clock) -> bool {
-        retire(self.named(plugins), clock).await
-    }
-
-    /// Waits until some plugins' instances have let go, however long it takes.
-    pub async fn cleaned_up(&self, plugins: &[Name]) {
-        let working = self.named(plugins).filter_map(|plugin| plugin.working());
-        futures::future::join_all(working.map(|working| working.served.stop())).await;
-    }
-
-    /// Some plugins' instances take no new calls.
-    pub fn quiesce(&self, plugins: &[Name]) {
-        let working = self.named(plugins).filter_map(|plugin| plugin.working());
-        working.for_each(|working| working.served.quiesce());
-    }
-
-    /// They take calls again.
-    pub fn resume(&self, plugins: &[Name]) {
-        let working = self.named(plugins).filter_map(|plugin| plugin.working());
-        working.for_each(|working| working.served.resume());
-    }
-
     /// Whether one of some plugins is compiled in.
     pub fn has_native(&self, plugins: &[Name]) -> bool {
         self.named(plugins).any(|plugin| plugin.host == Some(HostKind::Native))
@@ -310,38 +282,10 @@ impl Inventory {
     fn named(&self, plugins: &[Name]) -> impl Iterator<Item = &Arc<Plugin>> {
         self.plugins.iter().filter(|plugin| plugins.contains(&plugin.id))
     }
-
-    /// Stops the instances that `next` does not have, once nobody holds them any longer.
-    pub async fn retire_but(&self, next: &Self, clock: &Clock) {
-        let is_kept = |plugin: &Arc<Plugin>| next.plugins.iter().any(|other| plugin.is_the_instance_of(other));
-        retire(self.plugins.iter().filter(|plugin| !is_kept(plugin)), clock).await;
-    }
 }
 
 impl fmt::Debug for Inventory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Inventory")
     }
-}
-
-/// Stops instances; whether all of them had let go in time. One that has not goes on with it, and nobody waits.
-async fn retire(plugins: impl Iterator<Item = &Arc<Plugin>>, clock: &Clock) -> bool {
-    let deadline = clock.now() + DISPOSE;
-    let stopping = plugins.filter_map(|plugin| plugin.working()).map(|working| async move {
-        // on the shared runtime: whoever stops waiting must not stop the cleanup
-        let disposal = tokio::spawn(working.served.stop());
-        let in_time = clock.timeout_at(deadline, disposal).await.is_ok();
-        if !in_time {
-            tracing::warn!(plugin = %working.served.id, calls = working.served.calls_in_flight(),
-                "the plugin did not stop in time: what it still answers is refused");
-        }
-        if let Some(arbiter) = &working.arbiter {
-            arbiter.stop();
-        }
-        in_time
-    });
-    futures::future::join_all(stopping)
-        .await
-        .into_iter()
-        .all(|in_time| in_time)
 }

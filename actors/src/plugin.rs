@@ -7,26 +7,35 @@
 //! Calls are futures of their own; the actor only hands them out. Whoever calls sets the deadline and cancels.
 
 mod restarts;
+mod retirement;
+mod services;
 
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
-use actix::{Actor, Context, Handler, ResponseFuture};
+use actix::{Actor, ArbiterHandle, Context, Handler, Recipient, ResponseFuture};
 use futures::FutureExt;
-use futures::future::{BoxFuture, Shared};
+use futures::future::BoxFuture;
 use serde_json::Value;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use understudy_messages::clock::Clock;
+use understudy_messages::clock::Instant;
 use understudy_messages::hooks::HookResult;
 use understudy_messages::ids::Name;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
+use understudy_messages::service::{CallRoute, CallService, RouteAnswer};
+use understudy_plugins::capture::Capture;
 use understudy_plugins::hosts::Loaded;
 use understudy_plugins::{Instance, Registration};
 
 use self::restarts::Restarts;
-use crate::supervision::{Supervision, Tasks};
+pub use self::retirement::Disposal;
+use self::services::Services;
+use crate::registry::reload::instance::{Caller, Life, Turn};
+use crate::supervision::Supervision;
 
 /// What becomes of an instance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,9 +74,6 @@ impl InstanceState {
     }
 }
 
-/// An instance letting go of what it holds; whoever waits for it waits for the same.
-pub type Disposal = Shared<BoxFuture<'static, ()>>;
-
 /// Makes another instance of a plugin, within the time that it may take to register.
 pub type Remake = Arc<dyn Fn() -> BoxFuture<'static, Loaded> + Send + Sync>;
 
@@ -78,10 +84,16 @@ pub struct Served {
     registration: Registration,
     current: Mutex<Arc<Current>>,
     again: Option<Again>,
+    life: Mutex<Life>,
+    services: Services,
     in_flight: AtomicU64,
-    quiesced: AtomicBool,
+    left: Notify,
     stopped: CancellationToken,
     disposal: OnceLock<Disposal>,
+    arbiter: OnceLock<ArbiterHandle>,
+    supervision: Supervision,
+    /// The files that it runs from: they stay as long as one of its calls.
+    _files: Option<Arc<Capture>>,
 }
 
 /// The instance that takes calls.
@@ -93,8 +105,6 @@ struct Current {
 /// How another instance is made, and how often one was.
 struct Again {
     remake: Remake,
-    clock: Clock,
-    tasks: Tasks,
     past: Mutex<Restarts>,
     /// One is being made, or none will be any more.
     busy: AtomicBool,
@@ -102,36 +112,66 @@ struct Again {
 }
 
 impl Served {
-    /// An instance that has registered. When it fails it stays failed.
-    pub fn new(id: Name, instance: Arc<dyn Instance>) -> Arc<Self> {
-        Self::put_together(id, instance, None)
+    /// An instance that has registered, and the files that it runs from. When it fails it stays failed.
+    pub fn new(
+        id: Name,
+        instance: Arc<dyn Instance>,
+        files: Option<Arc<Capture>>,
+        supervision: &Supervision,
+    ) -> Arc<Self> {
+        Self::put_together(id, instance, None, files, supervision)
     }
 
     /// The same; when it fails `remake` makes another one. All its handlers have to be called by message: others stay those of
     /// the first instance.
-    pub fn lasting(id: Name, instance: Arc<dyn Instance>, remake: Remake, supervision: &Supervision) -> Arc<Self> {
+    pub fn lasting(
+        id: Name,
+        instance: Arc<dyn Instance>,
+        remake: Remake,
+        files: Option<Arc<Capture>>,
+        supervision: &Supervision,
+    ) -> Arc<Self> {
         let again = Again {
             remake,
-            clock: supervision.clock.clone(),
-            tasks: supervision.tasks.clone(),
             past: Mutex::default(),
             busy: AtomicBool::new(false),
             count: AtomicU64::new(0),
         };
-        Self::put_together(id, instance, Some(again))
+        Self::put_together(id, instance, Some(again), files, supervision)
     }
 
-    fn put_together(id: Name, instance: Arc<dyn Instance>, again: Option<Again>) -> Arc<Self> {
-        Arc::new(Self {
+    fn put_together(
+        id: Name,
+        instance: Arc<dyn Instance>,
+        again: Option<Again>,
+        files: Option<Arc<Capture>>,
+        supervision: &Supervision,
+    ) -> Arc<Self> {
+        let registration = instance.registration().clone();
+        let services = registration.services.iter().map(|service| service.id.clone());
+        let served = Self {
             id,
-            registration: instance.registration().clone(),
+            services: Services::new(services.collect(), supervision.clone()),
+            registration,
             current: Mutex::new(Current::new(instance)),
             again,
+            life: Mutex::default(),
             in_flight: AtomicU64::new(0),
-            quiesced: AtomicBool::new(false),
+            left: Notify::new(),
             stopped: CancellationToken::new(),
             disposal: OnceLock::new(),
-        })
+            arbiter: OnceLock::new(),
+            supervision: supervision.clone(),
+            _files: files,
+        };
+        served.turn(Turn::Sealed);
+        Arc::new(served)
+    }
+
+    /// Says by which actor it is called, and which thread ends with it.
+    pub fn works_on(&self, port: Recipient<CallService>, arbiter: ArbiterHandle) {
+        self.services.call_by(port);
+        self.arbiter.get_or_init(|| arbiter);
     }
 
     /// What it registered.
@@ -141,13 +181,12 @@ impl Served {
 
     /// What has become of it.
     pub fn state(&self) -> InstanceState {
-        if self.stopped.is_cancelled() {
-            return InstanceState::Disposing;
-        }
-        match (self.failure(), self.quiesced.load(Ordering::Acquire)) {
-            (Some(_), _) => InstanceState::Failed,
-            (None, true) => InstanceState::Draining,
-            (None, false) => InstanceState::Running,
+        match (self.life(), self.failure()) {
+            (Life::Disposing { .. } | Life::ForcedRetired | Life::Disposed, _) => InstanceState::Disposing,
+            (Life::Registering | Life::Active | Life::Quiesced, Some(_)) => InstanceState::Failed,
+            (Life::Registering, None) => InstanceState::Starting,
+            (Life::Active, None) => InstanceState::Running,
+            (Life::Quiesced, None) => InstanceState::Draining,
         }
     }
 
@@ -170,22 +209,24 @@ impl Served {
 
     /// Takes no new calls, until it is opened again.
     pub fn quiesce(&self) {
-        self.quiesced.store(true, Ordering::Release);
+        self.turn(Turn::Quiesce);
     }
 
     /// Takes calls again.
     pub fn resume(&self) {
-        self.quiesced.store(false, Ordering::Release);
+        self.turn(Turn::Resume);
     }
 
-    /// Lets go of all that it holds; calls from now on find nobody. Asked twice it is the same disposal.
-    pub fn stop(&self) -> Disposal {
-        let dispose = || {
-            self.stopped.cancel();
-            let (current, id) = (self.current(), self.id.clone());
-            async move { current.stop(&id).await }.boxed().shared()
-        };
-        self.disposal.get_or_init(dispose).clone()
+    fn life(&self) -> Life {
+        *self.life.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Goes on in its life; whether anything has changed by it.
+    fn turn(&self, turn: Turn) -> bool {
+        let mut life = self.life.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = *life;
+        *life = before.after(turn, self.supervision.clock.now()).unwrap_or(before);
+        *life != before
     }
 
     fn current(&self) -> Arc<Current> {
@@ -197,11 +238,26 @@ impl Served {
         self: Arc<Self>,
         call: impl FnOnce(&dyn Instance) -> BoxFuture<'static, Result<T, CallError>>,
     ) -> Result<T, CallError> {
-        if self.state() != InstanceState::Running {
+        // counted before it is looked at: whoever waits for an idle one misses nobody
+        let _counted = InFlight::new(self.clone());
+        if self.failure().is_some() {
             self.come_back();
             return Err(CallError::Gone);
         }
-        let _counted = InFlight::new(self.clone());
+        if !self.life().takes(Caller::New) {
+            return Err(CallError::Gone);
+        }
+        let done = self.finish(call).await;
+        match self.life().counts() {
+            true => done,
+            false => Err(CallError::Gone),
+        }
+    }
+
+    async fn finish<T>(
+        self: &Arc<Self>,
+        call: impl FnOnce(&dyn Instance) -> BoxFuture<'static, Result<T, CallError>>,
+    ) -> Result<T, CallError> {
         let current = self.current();
         let work = async { call(&*current.instance).await };
         let done = AssertUnwindSafe(work).catch_unwind().await;
@@ -223,7 +279,7 @@ impl Served {
         };
         if !again.busy.swap(true, Ordering::AcqRel) {
             let served = self.clone();
-            again.tasks.spawn_until_stop("plugin-restart", async move {
+            self.supervision.tasks.spawn_until_stop("plugin-restart", async move {
                 tokio::select! {
                     biased;
                     () = served.stopped.cancelled() => {}
@@ -236,9 +292,10 @@ impl Served {
     /// Replaces an instance that has failed. Without an end to the tries, it stays failed.
     async fn replace(&self) {
         let Some(again) = &self.again else { return };
-        self.current().stop(&self.id).await;
-        while let Some(wait) = again.next() {
-            again.clock.sleep(wait).await;
+        let _what_failed_may_fail_to_stop = self.current().stop(&self.id).await;
+        let clock = &self.supervision.clock;
+        while let Some(wait) = again.next(clock.now()) {
+            clock.sleep(wait).await;
             match (again.remake)().await {
                 Ok(instance) if instance.registration().is_same(&self.registration) => {
                     *self.current.lock().unwrap_or_else(PoisonError::into_inner) = Current::new(instance);
@@ -248,7 +305,8 @@ impl Served {
                 }
                 Ok(instance) => {
                     tracing::error!(plugin = %self.id, "another instance of the plugin registers something else: it stays failed");
-                    return Current::new(instance).stop(&self.id).await;
+                    let _it_is_not_taken = Current::new(instance).stop(&self.id).await;
+                    return;
                 }
                 Err(why) => tracing::warn!(plugin = %self.id, why, "another instance of the plugin did not register"),
             }
@@ -272,17 +330,21 @@ impl Current {
         }
     }
 
-    async fn stop(&self, plugin: &Name) {
-        if AssertUnwindSafe(self.instance.stop()).catch_unwind().await.is_err() {
+    async fn stop(&self, plugin: &Name) -> Result<(), Arc<str>> {
+        let stopped = AssertUnwindSafe(async { self.instance.stop().await })
+            .catch_unwind()
+            .await;
+        stopped.map_err(|_panic| {
             tracing::error!(%plugin, "the plugin panicked while it was stopped");
-        }
+            "it panicked while it was stopped".into()
+        })
     }
 }
 
 impl Again {
-    fn next(&self) -> Option<Duration> {
+    fn next(&self, now: Instant) -> Option<Duration> {
         let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
-        past.next(self.clock.now())
+        past.next(now)
     }
 }
 
@@ -291,14 +353,16 @@ struct InFlight(Arc<Served>);
 
 impl InFlight {
     fn new(served: Arc<Served>) -> Self {
-        served.in_flight.fetch_add(1, Ordering::Relaxed);
+        served.in_flight.fetch_add(1, Ordering::AcqRel);
         Self(served)
     }
 }
 
 impl Drop for InFlight {
     fn drop(&mut self) {
-        self.0.in_flight.fetch_sub(1, Ordering::Relaxed);
+        if self.0.in_flight.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.0.left.notify_waiters();
+        }
     }
 }
 
@@ -309,6 +373,12 @@ impl PluginInstanceActor {
     /// An actor in front of an instance.
     pub fn new(served: Arc<Served>) -> Self {
         Self(served)
+    }
+}
+
+impl fmt::Debug for Served {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Served").field("id", &self.id).finish_non_exhaustive()
     }
 }
 
@@ -329,6 +399,24 @@ impl Handler<CallTool> for PluginInstanceActor {
 
     fn handle(&mut self, call: CallTool, _: &mut Context<Self>) -> Self::Result {
         Box::pin(self.0.clone().run(|instance| instance.call_tool(call)))
+    }
+}
+
+impl Handler<CallRoute> for PluginInstanceActor {
+    type Result = ResponseFuture<Result<RouteAnswer, CallError>>;
+
+    fn handle(&mut self, call: CallRoute, _: &mut Context<Self>) -> Self::Result {
+        Box::pin(self.0.clone().run(|instance| instance.call_route(call)))
+    }
+}
+
+/// Services are asked for by whoever starts and ends the instance: also one that takes no calls.
+impl Handler<CallService> for PluginInstanceActor {
+    type Result = ResponseFuture<Result<(), CallError>>;
+
+    fn handle(&mut self, call: CallService, _: &mut Context<Self>) -> Self::Result {
+        let served = self.0.clone();
+        Box::pin(async move { served.finish(|instance| instance.call_service(call)).await })
     }
 }
 

@@ -3,6 +3,7 @@
 //! It is asked only when something changes or the gate is closed; what every turn reads is published.
 
 mod admission;
+mod barrier;
 mod gate;
 mod generation;
 mod holders;

@@ -128,6 +128,8 @@ table! {
     TOOL_CALLS = "understudy_tool_calls_total", Kind::Counter, "Calls of tools that ran here or were kept from running; tool is other where only a model has named it";
     TOOL_DURATION = "understudy_tool_duration_seconds", Kind::Histogram(HOOKS), "One call of a tool that ran here";
     PLUGIN_INSTANCES = "understudy_plugin_instances", Kind::Gauge, "Instances of a plugin by state";
+    FORCED_RETIREMENTS = "understudy_plugin_forced_retirements_total", Kind::Counter, "Instances that did not let go in time: what they still answered was refused";
+    CLEANUPS_PENDING = "understudy_plugin_cleanups_pending", Kind::Gauge, "Instances that were retired by force and have not let go yet";
     PLUGIN_INFO = "understudy_plugin_info", Kind::Gauge, "1; the labels tell which plugins are loaded";
     CANON_EVALUATIONS = "understudy_canon_evaluations_total", Kind::Counter, "Prompts that the canon was asked about, by what came of it";
     CANON_INJECTIONS = "understudy_canon_injections_total", Kind::Counter, "Prompts that the canon was added to, by why; repeat is one that an earlier reason had read";

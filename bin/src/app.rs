@@ -196,7 +196,7 @@ impl App {
         let stopped = self.shared.supervision.tasks.stop();
         let _stuck_tasks_die_with_us = clock.timeout_at(clock.now() + ENDING_GRACE, stopped).await;
         if let Some(serving) = self.shared.published.load() {
-            serving.inventory.stop(clock).await;
+            serving.inventory.stop().await;
         }
         self.registry.stop();
     }

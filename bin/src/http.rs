@@ -6,6 +6,7 @@ mod body;
 mod count;
 mod edge;
 mod error;
+mod exposed;
 mod gathered;
 mod headers;
 mod ledger;
@@ -55,6 +56,7 @@ pub(crate) fn api(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
             .service(session("/v1/sessions/{id}"))
             .service(read("/v1/models", models::list))
             .service(read("/v1/models/{id:.*}", models::get))
+            .service(web::resource("/plugins/{place:.*}").to(exposed::call))
             .default_service(web::to(error::not_found)),
     );
 }

@@ -31,6 +31,7 @@ pub mod ports;
 pub mod provider;
 pub mod registry;
 pub mod request;
+pub mod service;
 pub mod session;
 pub mod settings;
 pub mod terminal;

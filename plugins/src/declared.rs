@@ -10,14 +10,16 @@ use serde_json::value::RawValue;
 use understudy_messages::hooks::{Hook, HookResult};
 use understudy_messages::plugin::CallError;
 
-use crate::registration::{Handler, HookOptions, Registration, ToolRegistration};
+use crate::registration::{
+    CommandRegistration, Handler, HookOptions, Registration, RouteOptions, ServiceRegistration, ToolRegistration,
+};
 
-/// The most hooks, the most policies, and the most tools, that one plugin may have.
+/// The most hooks, the most policies, and the most tools, that one plugin may have; so with all else.
 const MOST: usize = 256;
 /// The longest deadline that a plugin may give itself.
 const LONGEST_MS: u64 = 600_000;
 
-/// Hooks, policies and tools of one plugin, in its own words.
+/// What one plugin registers, in its own words.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct Declared {
@@ -27,6 +29,22 @@ pub struct Declared {
     pub policies: Vec<DeclaredPolicy>,
     /// Tools.
     pub tools: Vec<DeclaredTool>,
+    /// Services.
+    pub services: Vec<ServiceRegistration>,
+    /// HTTP routes below the plugin's own path.
+    pub routes: Vec<DeclaredRoute>,
+    /// Commands, for people to see.
+    pub commands: Vec<CommandRegistration>,
+}
+
+/// One route.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+pub struct DeclaredRoute {
+    /// Its path below the plugin's own.
+    pub path: String,
+    /// How it is to be served.
+    #[serde(flatten)]
+    pub options: RouteOptions,
 }
 
 /// One handler.
@@ -100,6 +118,15 @@ impl Declared {
             registration.policy(&policy.id, Handler::Instance(number));
         }
         registration.tools = self.tools.iter().map(DeclaredTool::register).collect();
+        for service in &self.services {
+            registration.service(&service.id);
+        }
+        for route in &self.routes {
+            registration.route(&route.path, &route.options);
+        }
+        for command in &self.commands {
+            registration.command(command.clone());
+        }
         Ok(registration)
     }
 }

@@ -40,6 +40,7 @@ use understudy_messages::clock::Clock;
 use understudy_messages::hooks::HookResult;
 use understudy_messages::ids::Name;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
+use understudy_messages::service::{CallRoute, CallService, RouteAnswer};
 
 use self::engine::{Order, Source, Work};
 use self::fetch::Fetching;
@@ -272,6 +273,24 @@ impl Instance for JsInstance {
         }
         let answer = self.order(Work::Tool(call), cancel);
         async move { Ok(answer.await?.unwrap_or_default()) }.boxed()
+    }
+
+    fn call_service(&self, call: CallService) -> BoxFuture<'static, Result<(), CallError>> {
+        if !self.registration.services.iter().any(|it| it.id == call.service) {
+            return futures::future::ready(Err(CallError::Gone)).boxed();
+        }
+        let cancel = call.cancel.clone();
+        let answer = self.order(Work::Service(call), cancel);
+        async move { answer.await.map(drop) }.boxed()
+    }
+
+    fn call_route(&self, call: CallRoute) -> BoxFuture<'static, Result<RouteAnswer, CallError>> {
+        if !self.registration.routes.iter().any(|it| it.path == call.route) {
+            return futures::future::ready(Err(CallError::Gone)).boxed();
+        }
+        let cancel = call.cancel.clone();
+        let answer = self.order(Work::Route(call), cancel);
+        async move { RouteAnswer::read(answer.await?) }.boxed()
     }
 
     fn failure(&self) -> Option<String> {

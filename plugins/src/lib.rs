@@ -38,6 +38,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use understudy_messages::hooks::HookResult;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
+use understudy_messages::service::{CallRoute, CallService, RouteAnswer};
 
 pub use self::registration::{HookRegistration, PolicyRegistration, Registration, ToolRegistration};
 
@@ -51,6 +52,16 @@ pub trait Instance: Send + Sync {
 
     /// Runs one of its tools.
     fn call_tool(&self, call: CallTool) -> BoxFuture<'static, Result<Value, CallError>>;
+
+    /// Starts or stops one of its services.
+    fn call_service(&self, _: CallService) -> BoxFuture<'static, Result<(), CallError>> {
+        Box::pin(std::future::ready(Err(CallError::Gone)))
+    }
+
+    /// Answers a request to one of its routes.
+    fn call_route(&self, _: CallRoute) -> BoxFuture<'static, Result<RouteAnswer, CallError>> {
+        Box::pin(std::future::ready(Err(CallError::Gone)))
+    }
 
     /// Why it will never answer again: its code panicked, or its host died for good. `None` while it serves.
     fn failure(&self) -> Option<String> {

@@ -12,9 +12,12 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use understudy_messages::hooks::{HookContext, HookEvent, HookResult};
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
+use understudy_messages::service::{CallRoute, CallService, RouteAnswer};
 
 use crate::Instance;
-use crate::registration::{Handler, HookOptions, QuickHandler, Registration, ToolRegistration};
+use crate::registration::{
+    CommandRegistration, Handler, HookOptions, QuickHandler, Registration, RouteOptions, ToolRegistration,
+};
 
 /// A handler that may wait. It has to end when the token is cancelled; whoever waits no longer drops its future.
 pub type AsyncHandler = Arc<
@@ -25,6 +28,12 @@ pub type AsyncHandler = Arc<
 
 /// A tool.
 pub type ToolHandler = Arc<dyn Fn(CallTool) -> BoxFuture<'static, Result<Value, String>> + Send + Sync>;
+
+/// A service: it is told to start, and once to stop.
+pub type ServiceHandler = Arc<dyn Fn(CallService) -> BoxFuture<'static, Result<(), String>> + Send + Sync>;
+
+/// A route.
+pub type RouteHandler = Arc<dyn Fn(CallRoute) -> BoxFuture<'static, Result<RouteAnswer, String>> + Send + Sync>;
 
 /// A plugin that is compiled in.
 pub trait NativePlugin: Send + Sync {
@@ -49,6 +58,8 @@ pub struct NativeApi {
     registration: Registration,
     handlers: Vec<AsyncHandler>,
     tools: Vec<ToolHandler>,
+    services: Vec<ServiceHandler>,
+    routes: Vec<RouteHandler>,
     panicked: Arc<AtomicBool>,
 }
 
@@ -107,6 +118,25 @@ impl NativeApi {
         self.registration.tools.push(tool);
         self.tools.push(handler);
     }
+
+    /// Registers a service.
+    pub fn service(&mut self, id: &str, handler: ServiceHandler) {
+        if self.registration.service(id) {
+            self.services.push(handler);
+        }
+    }
+
+    /// Registers an HTTP route below the plugin's own path.
+    pub fn route(&mut self, path: &str, options: &RouteOptions, handler: RouteHandler) {
+        if self.registration.route(path, options) {
+            self.routes.push(handler);
+        }
+    }
+
+    /// Says that there is a command.
+    pub fn command(&mut self, command: CommandRegistration) {
+        self.registration.command(command);
+    }
 }
 
 /// One instance of a native plugin.
@@ -114,6 +144,8 @@ pub struct NativeInstance {
     registration: Registration,
     handlers: Vec<AsyncHandler>,
     tools: Vec<ToolHandler>,
+    services: Vec<ServiceHandler>,
+    routes: Vec<RouteHandler>,
     stopped: CancellationToken,
     panicked: Arc<AtomicBool>,
 }
@@ -131,6 +163,8 @@ impl NativeInstance {
             registration: api.registration,
             handlers: api.handlers,
             tools: api.tools,
+            services: api.services,
+            routes: api.routes,
             stopped: CancellationToken::new(),
             panicked: api.panicked,
         })
@@ -159,18 +193,20 @@ impl Instance for NativeInstance {
 
     fn call_tool(&self, call: CallTool) -> BoxFuture<'static, Result<Value, CallError>> {
         let place = self.registration.tools.iter().position(|tool| tool.name == call.tool);
-        let tool = place.and_then(|place| self.tools.get(place)).cloned();
-        run(
-            self.stopped.clone(),
-            call.cancel.clone(),
-            self.panicked.clone(),
-            async move {
-                match tool {
-                    Some(tool) => tool(call).await.map_err(|words| CallError::failed(&words)),
-                    None => Err(CallError::Gone),
-                }
-            },
-        )
+        let (tool, cancel) = (at(&self.tools, place), call.cancel.clone());
+        self.handle(cancel, move || Some(tool?(call)))
+    }
+
+    fn call_service(&self, call: CallService) -> BoxFuture<'static, Result<(), CallError>> {
+        let place = self.registration.services.iter().position(|it| it.id == call.service);
+        let (service, cancel) = (at(&self.services, place), call.cancel.clone());
+        self.handle(cancel, move || Some(service?(call)))
+    }
+
+    fn call_route(&self, call: CallRoute) -> BoxFuture<'static, Result<RouteAnswer, CallError>> {
+        let place = self.registration.routes.iter().position(|it| it.path == call.route);
+        let (route, cancel) = (at(&self.routes, place), call.cancel.clone());
+        self.handle(cancel, move || Some(route?(call)))
     }
 
     fn failure(&self) -> Option<String> {
@@ -183,6 +219,26 @@ impl Instance for NativeInstance {
         self.stopped.cancel();
         futures::future::ready(()).boxed()
     }
+}
+
+impl NativeInstance {
+    /// Runs a handler, if there is one: what it fails with is the plugin's words.
+    fn handle<T: Send + 'static>(
+        &self,
+        cancel: CancellationToken,
+        begin: impl FnOnce() -> Option<BoxFuture<'static, Result<T, String>>> + Send + 'static,
+    ) -> BoxFuture<'static, Result<T, CallError>> {
+        run(self.stopped.clone(), cancel, self.panicked.clone(), async move {
+            match begin() {
+                Some(handling) => handling.await.map_err(|words| CallError::failed(&words)),
+                None => Err(CallError::Gone),
+            }
+        })
+    }
+}
+
+fn at<T: Clone>(handlers: &[T], place: Option<usize>) -> Option<T> {
+    handlers.get(place?).cloned()
 }
 
 /// Runs plugin code: its panic is its own failure, and it ends when it is cancelled or its instance stops.

@@ -9,6 +9,7 @@ mod lines;
 mod link;
 mod options;
 mod protocol;
+mod services;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -21,12 +22,14 @@ use tokio_util::sync::CancellationToken;
 use understudy_messages::hooks::HookResult;
 use understudy_messages::hooks::wire::EventView;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
+use understudy_messages::service::{CallRoute, CallService, RouteAnswer};
 
 use self::backoff::Backoff;
 use self::child::Running;
 use self::link::Link;
 pub use self::options::ProcessOptions;
 use self::protocol::ToChild;
+use self::services::Services;
 use crate::Instance;
 use crate::bounded::bounded;
 use crate::declared::{Called, Declared, by_number};
@@ -63,6 +66,7 @@ struct Shared {
     declared: Declared,
     /// The way to the child, while one is at work.
     link: Mutex<Option<Arc<Link>>>,
+    services: Services,
     failed: OnceLock<String>,
     stopped: CancellationToken,
     /// No child is left, and none will come.
@@ -90,6 +94,7 @@ impl ProcessInstance {
             log,
             declared,
             link: Mutex::default(),
+            services: Services::default(),
             failed: OnceLock::new(),
             stopped: CancellationToken::new(),
             ended: CancellationToken::new(),
@@ -142,6 +147,25 @@ impl Instance for ProcessInstance {
                 .line()
             };
             Ok(link.ask(line).await?.unwrap_or_default())
+        })
+    }
+
+    fn call_service(&self, call: CallService) -> BoxFuture<'static, Result<(), CallError>> {
+        let known = self.registration.services.iter().any(|it| it.id == call.service);
+        let shared = self.shared.clone();
+        bounded(self.shared.stopped.clone(), call.cancel.clone(), async move {
+            let link = shared.link().filter(|_| known).ok_or(CallError::Gone)?;
+            shared.services.turn(&link, &call.service, call.turn).await
+        })
+    }
+
+    fn call_route(&self, call: CallRoute) -> BoxFuture<'static, Result<RouteAnswer, CallError>> {
+        let known = self.registration.routes.iter().any(|it| it.path == call.route);
+        let link = self.shared.link().filter(|_| known);
+        bounded(self.shared.stopped.clone(), call.cancel.clone(), async move {
+            let (route, request) = (&*call.route, &call.request);
+            let line = |call| ToChild::Route { call, route, request }.line();
+            RouteAnswer::read(link.ok_or(CallError::Gone)?.ask(line).await?)
         })
     }
 
@@ -212,6 +236,7 @@ impl Shared {
                 biased;
                 () = self.stopped.cancelled() => None,
                 why = served => Some(why),
+                why = self.services.come_back(&link, &self.options.clock) => Some(why),
             };
             self.close(&link);
             running.end(&self.options, died.is_none()).await;

@@ -1,10 +1,14 @@
 //! What a plugin registers while it is loaded.
 
+mod serving;
+
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use understudy_messages::hooks::{Hook, HookContext, HookEvent, HookResult};
+
+pub use self::serving::{CommandRegistration, RouteOptions, RouteRegistration, ServiceRegistration};
 
 /// A handler that is quick and does not wait: called on the turn's own thread.
 pub type QuickHandler = Arc<dyn Fn(&HookEvent, &HookContext) -> Result<HookResult, String> + Send + Sync>;
@@ -21,6 +25,12 @@ pub struct Registration {
     pub policies: Vec<PolicyRegistration>,
     /// Tools.
     pub tools: Vec<ToolRegistration>,
+    /// What runs as long as the instance does.
+    pub services: Vec<ServiceRegistration>,
+    /// HTTP routes below the plugin's own path.
+    pub routes: Vec<RouteRegistration>,
+    /// Commands of the command line, for people to see.
+    pub commands: Vec<CommandRegistration>,
     /// What was passed over, and why.
     pub warnings: Vec<String>,
 }
@@ -144,6 +154,7 @@ impl Registration {
         let mut policies = self.policies.iter().zip(&other.policies);
         counts(self) == counts(other)
             && self.tools == other.tools
+            && (&self.services, &self.routes) == (&other.services, &other.routes)
             && hooks.all(|(own, other)| own.is_same(other))
             && policies.all(|(own, other)| own.id == other.id && own.handler.is_same(&other.handler))
     }

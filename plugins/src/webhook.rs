@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use understudy_messages::hooks::wire::EventView;
 use understudy_messages::hooks::{HookContext, HookResult};
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
+use understudy_messages::service::{CallRoute, CallService, RouteAnswer, RouteRequest};
 
 pub use self::options::WebhookOptions;
 use crate::Instance;
@@ -117,6 +118,26 @@ struct ToolBody<'a> {
     call_id: &'a str,
 }
 
+/// The body of a call of a service.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ServiceBody<'a> {
+    service: &'a str,
+    turn: &'static str,
+    plugin: &'a str,
+    call_id: &'a str,
+}
+
+/// The body of a call of a route.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RouteBody<'a> {
+    route: &'a str,
+    request: &'a RouteRequest,
+    plugin: &'a str,
+    call_id: &'a str,
+}
+
 /// Why one try came to nothing.
 enum Miss {
     /// It was not reached.
@@ -195,6 +216,35 @@ impl Instance for WebhookInstance {
                 call_id: &call_id(),
             };
             Ok(endpoint.ask(&body, replay_safe).await?.unwrap_or_default())
+        })
+    }
+
+    fn call_service(&self, call: CallService) -> BoxFuture<'static, Result<(), CallError>> {
+        let known = self.registration.services.iter().any(|it| it.id == call.service);
+        let endpoint = self.endpoint.clone();
+        bounded(self.stopped.clone(), call.cancel.clone(), async move {
+            let body = ServiceBody {
+                service: known.then_some(&*call.service).ok_or(CallError::Gone)?,
+                turn: call.turn.as_label(),
+                plugin: &endpoint.options.id,
+                call_id: &call_id(),
+            };
+            // started twice it would not be the same: it is asked again only where it was not reached
+            endpoint.ask(&body, false).await.map(drop)
+        })
+    }
+
+    fn call_route(&self, call: CallRoute) -> BoxFuture<'static, Result<RouteAnswer, CallError>> {
+        let known = self.registration.routes.iter().any(|it| it.path == call.route);
+        let endpoint = self.endpoint.clone();
+        bounded(self.stopped.clone(), call.cancel.clone(), async move {
+            let body = RouteBody {
+                route: known.then_some(&*call.route).ok_or(CallError::Gone)?,
+                request: &call.request,
+                plugin: &endpoint.options.id,
+                call_id: &call_id(),
+            };
+            RouteAnswer::read(endpoint.ask(&body, false).await?)
         })
     }
 

@@ -69,7 +69,7 @@ impl Loader {
         match refused {
             None => Ok(built),
             Some(refused) => {
-                built.inventory.retire_but(serving, &self.supervision.clock).await;
+                built.inventory.retire_but(serving).await;
                 Err(refused)
             }
         }
@@ -87,7 +87,7 @@ impl Loader {
 /// Plugins while they are put to work.
 pub(super) struct Building<'a> {
     pub(super) loader: &'a Loader,
-    serving: Option<&'a Inventory>,
+    pub(super) serving: Option<&'a Inventory>,
     pub(super) settings: Arc<Settings>,
     planned: Vec<Intended>,
     pub(super) tools: Owners,

@@ -49,10 +49,21 @@ struct One {
     hooks: Vec<OneHook>,
     policies: Vec<String>,
     tools: Vec<String>,
+    services: Vec<String>,
+    routes: Vec<String>,
+    commands: Vec<OneCommand>,
     handlers_listed: usize,
     hook_calls: u64,
     calls_in_flight: u64,
     restarts: u64,
+}
+
+/// One command that a plugin has.
+#[derive(Serialize)]
+struct OneCommand {
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<String>,
 }
 
 /// One handler that a plugin registered.
@@ -102,6 +113,9 @@ impl Inventory {
             hooks: registration.map(hooks).unwrap_or_default(),
             policies: registration.map(policies).unwrap_or_default(),
             tools: registration.map(tools).unwrap_or_default(),
+            services: registration.map(services).unwrap_or_default(),
+            routes: registration.map(routes).unwrap_or_default(),
+            commands: registration.map(commands).unwrap_or_default(),
             handlers_listed: table.count(&plugin.id),
             hook_calls: table.calls(&plugin.id),
             calls_in_flight: working.map_or(0, |working| working.served.calls_in_flight()),
@@ -158,4 +172,20 @@ fn policies(registration: &Registration) -> Vec<String> {
 
 fn tools(registration: &Registration) -> Vec<String> {
     registration.tools.iter().map(|tool| tool.name.clone()).collect()
+}
+
+fn services(registration: &Registration) -> Vec<String> {
+    registration.services.iter().map(|service| service.id.clone()).collect()
+}
+
+fn routes(registration: &Registration) -> Vec<String> {
+    registration.routes.iter().map(|route| route.path.clone()).collect()
+}
+
+fn commands(registration: &Registration) -> Vec<OneCommand> {
+    let one = |command: &understudy_plugins::registration::CommandRegistration| OneCommand {
+        name: command.name.clone(),
+        description: command.description.clone(),
+    };
+    registration.commands.iter().map(one).collect()
 }

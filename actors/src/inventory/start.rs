@@ -14,7 +14,7 @@ use understudy_plugins::registration::Handler;
 use understudy_plugins::{Instance, Registration};
 
 use super::load::Building;
-use super::{Failure, Level, Phase, Source, Working, policies};
+use super::{Failure, Level, Phase, Source, Working, policies, routes};
 
 /// How long one plugin may take to register.
 const REGISTER: Duration = Duration::from_secs(30);
@@ -25,9 +25,28 @@ impl Building<'_> {
         let make = self.maker(source.host, source.load.clone());
         let phase = Phase::Register;
         let instance = make().await.map_err(|error| Failure { phase, error })?;
-        // others have a way of their own to come back, or need none
-        let lasts = matches!(source.host, HostKind::Native | HostKind::Js) && instance.registration().is_by_message();
-        Ok(self.put_to_work(source, access, instance, Some(make).filter(|_| lasts)))
+        // others have a way of their own to come back, or need none; services cannot run in two instances
+        let registration = instance.registration();
+        let lasts = matches!(source.host, HostKind::Native | HostKind::Js)
+            && registration.is_by_message()
+            && registration.services.is_empty();
+        let working = self.put_to_work(source, access, instance, Some(make).filter(|_| lasts));
+        match self.start_services(&working).await {
+            Ok(()) => Ok(working),
+            Err(error) => {
+                working.served.retire().await;
+                let phase = Phase::Start;
+                Err(Failure { phase, error })
+            }
+        }
+    }
+
+    /// At startup a service that does not start is its plugin's failure alone. In a reload they start when all have registered.
+    async fn start_services(&self, working: &Working) -> Result<(), String> {
+        match self.serving {
+            None => working.served.start_services().await,
+            Some(_) => Ok(()),
+        }
     }
 
     /// What makes instances of a plugin, each within its time.
@@ -57,14 +76,17 @@ impl Building<'_> {
             self.digests.push((source.load.id.clone(), capture.digest_text()));
         }
         let id = source.load.id.clone();
+        let (files, supervision) = (source.capture.clone(), &self.loader.supervision);
         let served = match again {
-            Some(again) => Served::lasting(id, instance, again, &self.loader.supervision),
-            None => Served::new(id, instance),
+            Some(again) => Served::lasting(id, instance, again, files, supervision),
+            None => Served::new(id, instance, files, supervision),
         };
-        let arbiter = takes_messages(&registration).then(|| Arbiter::with_tokio_rt(self.loader.runtime));
-        let actor = arbiter.as_ref().map(|arbiter| {
-            let served = served.clone();
-            PluginInstanceActor::start_in_arbiter(&arbiter.handle(), move |_| PluginInstanceActor::new(served))
+        let actor = takes_messages(&registration).then(|| {
+            let arbiter = Arbiter::with_tokio_rt(self.loader.runtime).handle();
+            let works = served.clone();
+            let actor = PluginInstanceActor::start_in_arbiter(&arbiter, move |_| PluginInstanceActor::new(works));
+            served.works_on(actor.clone().recipient(), arbiter);
+            actor
         });
         Working {
             served,
@@ -73,9 +95,9 @@ impl Building<'_> {
                 access: access.clone(),
                 registration: Arc::new(registration),
                 port: actor.clone().map(actix::Addr::recipient),
-                tools: actor.map(actix::Addr::recipient),
+                tools: actor.clone().map(actix::Addr::recipient),
             },
-            arbiter,
+            routes: actor.map(actix::Addr::recipient),
         }
     }
 
@@ -84,7 +106,8 @@ impl Building<'_> {
         let (mut registration, manifest) = (registered.clone(), load.manifest.as_deref());
         let mut warnings = std::mem::take(&mut registration.warnings);
         warnings.extend(self.tools.admit(&load.id, manifest, &mut registration));
-        let refused = policies::admit(manifest, &mut registration);
+        let mut refused = policies::admit(manifest, &mut registration);
+        refused.extend(routes::admit(&load.id, &mut registration));
         for refusal in refused {
             self.note(Level::Error, Phase::Register, Some(&load.id), refusal);
         }
@@ -106,10 +129,11 @@ fn judges_tools(registration: &Registration) -> bool {
     guards || !registration.policies.is_empty()
 }
 
-/// Whether a plugin has handlers, policies or tools that are called by message.
+/// Whether a plugin has anything that is called by message.
 fn takes_messages(registration: &Registration) -> bool {
     let hooks = registration.hooks.iter().map(|hook| &hook.handler);
     let policies = registration.policies.iter().map(|policy| &policy.handler);
     let by_message = |handler: &Handler| matches!(handler, Handler::Instance(_));
-    !registration.tools.is_empty() || hooks.chain(policies).any(by_message)
+    let beside = !registration.services.is_empty() || !registration.routes.is_empty();
+    beside || !registration.tools.is_empty() || hooks.chain(policies).any(by_message)
 }

@@ -1,7 +1,9 @@
+use understudy_messages::clock::Clock;
 use understudy_messages::hooks::{HookContext, HookEvent};
 use understudy_plugins::registration::{Handler as Registered, HookOptions};
 
 use super::*;
+use crate::supervision::Tasks;
 
 /// Panics when its first handler is called, and for its second one before there is a future.
 #[derive(Default)]
@@ -29,6 +31,14 @@ impl Instance for Fragile {
     }
 }
 
+fn supervision(clock: &Clock) -> Supervision {
+    Supervision {
+        tasks: Tasks::new(),
+        clock: clock.clone(),
+        telemetry: crate::telemetry::Telemetry::new().expect("sound"),
+    }
+}
+
 fn call(handler: u32) -> CallHook {
     CallHook {
         handler,
@@ -42,7 +52,12 @@ fn call(handler: u32) -> CallHook {
 #[actix::test]
 async fn an_instance_whose_code_panicked_takes_no_more_calls() {
     for handler in [0, 1] {
-        let served = Served::new("p".into(), Arc::new(Fragile::default()));
+        let served = Served::new(
+            "p".into(),
+            Arc::new(Fragile::default()),
+            None,
+            &supervision(&Clock::movable()),
+        );
         let actor = PluginInstanceActor::new(served.clone()).start();
         assert_eq!(actor.send(call(2)).await, Ok(Ok(HookResult::None)));
         let panicked = Ok(Err(CallError::failed("panicked")));
@@ -58,9 +73,14 @@ async fn an_instance_whose_code_panicked_takes_no_more_calls() {
 
 #[actix::test]
 async fn a_stopped_instance_is_gone() {
-    let served = Served::new("p".into(), Arc::new(Fragile::default()));
+    let served = Served::new(
+        "p".into(),
+        Arc::new(Fragile::default()),
+        None,
+        &supervision(&Clock::movable()),
+    );
     let actor = PluginInstanceActor::new(served.clone()).start();
-    served.stop().await;
+    served.stop().await.expect("it lets go");
     assert_eq!(actor.send(call(2)).await, Ok(Err(CallError::Gone)));
 }
 
@@ -68,11 +88,7 @@ async fn a_stopped_instance_is_gone() {
 fn lasting(registers: fn(u64) -> Result<Registration, String>) -> (Arc<Served>, Clock, Arc<AtomicU64>) {
     let (clock, made) = (Clock::movable(), Arc::new(AtomicU64::new(0)));
     clock.hold();
-    let supervision = Supervision {
-        tasks: Tasks::new(),
-        clock: clock.clone(),
-        telemetry: crate::telemetry::Telemetry::new().expect("sound"),
-    };
+    let supervision = supervision(&clock);
     let count = made.clone();
     let remake: Remake = Arc::new(move || {
         let number = count.fetch_add(1, Ordering::Relaxed) + 1;
@@ -80,7 +96,11 @@ fn lasting(registers: fn(u64) -> Result<Registration, String>) -> (Arc<Served>, 
         Box::pin(async move { made })
     });
     let first = Arc::new(Fragile(registers(0).expect("registers")));
-    (Served::lasting("p".into(), first, remake, &supervision), clock, made)
+    (
+        Served::lasting("p".into(), first, remake, None, &supervision),
+        clock,
+        made,
+    )
 }
 
 fn guard() -> Registration {
@@ -161,7 +181,7 @@ async fn a_stopped_plugin_gets_no_more_instances() {
     let (served, clock, made) = lasting(|_| Ok(guard()));
     let actor = PluginInstanceActor::new(served.clone()).start();
     assert!(actor.send(call(0)).await.expect("answers").is_err());
-    served.stop().await;
+    served.stop().await.expect("it lets go");
     for _ in 0..10 {
         clock.advance(Duration::from_secs(600));
         assert_eq!(actor.send(call(2)).await, Ok(Err(CallError::Gone)));

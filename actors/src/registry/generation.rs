@@ -14,6 +14,7 @@ use understudy_messages::registry::{Holder as HolderRow, ReloadStatus};
 use understudy_messages::settings::AgentSettings;
 use understudy_messages::turn::TurnRequest;
 
+use super::barrier::Barrier;
 use super::gate::Gate;
 use super::holders::Holders;
 use super::operation::{MOST_HOLDERS, Progress};
@@ -198,6 +199,7 @@ pub struct Published {
     serving: ArcSwapOption<Generation>,
     closing: AtomicBool,
     reload: ArcSwapOption<Progress>,
+    barrier: Barrier,
 }
 
 impl Published {
@@ -208,6 +210,20 @@ impl Published {
 
     /// A reload under way, or one that left something that does not serve.
     pub fn reload(&self, now: Instant) -> Option<ReloadStatus> {
+        // one that holds nobody hides nothing that does not serve
+        let under_way = self.under_way(now);
+        match under_way.as_ref().is_some_and(ReloadStatus::holds_turns) {
+            true => under_way,
+            false => self.barrier.status().or(under_way),
+        }
+    }
+
+    /// What failed reloads left behind.
+    pub(super) const fn barrier(&self) -> &Barrier {
+        &self.barrier
+    }
+
+    fn under_way(&self, now: Instant) -> Option<ReloadStatus> {
         let progress = self.reload.load_full()?;
         let serving = self.load();
         let waits = progress.waits_for.as_ref().zip(serving);

@@ -2,6 +2,8 @@
 //!
 //! It runs in a task of its own on the registry's arbiter. Gate and publication belong to the registry: it is asked.
 
+mod instances;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +11,6 @@ use std::time::Duration;
 use actix::{Addr, Message};
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Instant;
-use understudy_messages::hooks::HookEvent;
 use understudy_messages::ids::{GenerationId, Name};
 use understudy_messages::registry::{
     Holder, Phase, Receipt, Reload, ReloadError, ReloadOutcome, ReopenAdmission, Trigger,
@@ -17,10 +18,12 @@ use understudy_messages::registry::{
 use understudy_messages::settings::Settings;
 use uuid::Uuid;
 
+use super::barrier::Barred;
 use super::generation::{Agents, Generation};
-use super::reload::machine::{Cleanup, Effect, Event, Machine, Plan, State};
+use super::reload::machine::{Effect, Event, Machine, Plan, State};
 use super::{RegistryActor, RegistryContext};
 use crate::inventory::{Built, Inventory, Planned};
+use crate::plugin::Served;
 
 /// How long those who use a target may take to finish.
 const DRAIN: Duration = Duration::from_secs(60);
@@ -71,6 +74,14 @@ pub(super) struct Operation {
     planned: Option<Planned>,
     built: Option<Built>,
     targets: Vec<Name>,
+    /// Those of them whose instance goes.
+    ended: Vec<Name>,
+    /// Those of them that get one.
+    started: Vec<Name>,
+    /// New instances that were not taken.
+    discarded: Vec<Arc<Served>>,
+    /// Whether it is worth trying again soon.
+    busy: bool,
     generation: GenerationId,
     message: Option<String>,
     holders: (Vec<Holder>, usize),
@@ -95,6 +106,10 @@ impl Operation {
             built: None,
             message: None,
             holders: Default::default(),
+            ended: Vec::new(),
+            started: Vec::new(),
+            discarded: Vec::new(),
+            busy: false,
             ask,
             serving,
             registry,
@@ -108,6 +123,7 @@ impl Operation {
         let mut phase = Phase::Prepare;
         let mut events = VecDeque::from([self.prepare().await]);
         while let Some(event) = events.pop_front() {
+            let event = self.or_shutdown(event);
             let before = self.machine;
             phase = before.phase();
             let until = self.context.clock.now() + RECOVERY;
@@ -121,6 +137,15 @@ impl Operation {
             }
         }
         self.conclude(phase)
+    }
+
+    /// Once the gateway stops, nothing more is built. What has been put back is let go with all that serves.
+    fn or_shutdown(&self, event: Event) -> Event {
+        let too_late = matches!(self.machine.state(), State::Published | State::Done(_)) || event == Event::Restored;
+        match self.shutdown.is_cancelled() && !too_late {
+            true => Event::Shutdown,
+            false => event,
+        }
     }
 
     async fn prepare(&mut self) -> Event {
@@ -140,9 +165,16 @@ impl Operation {
             self.message = Some(format!("There is no plugin {unknown} that is switched on."));
             return Event::Refused;
         }
-        self.targets = [planned.diff.started.clone(), planned.diff.ended.clone()].concat();
+        self.started.clone_from(&planned.diff.started);
+        self.ended.clone_from(&planned.diff.ended);
+        self.targets = [&self.started[..], &self.ended].concat();
         self.targets.sort();
         self.targets.dedup();
+        if let Err(barred) = self.context.published.barrier().check(&self.targets) {
+            self.busy = matches!(barred, Barred::Pending(_));
+            self.message = Some(barred.to_string());
+            return Event::Refused;
+        }
         let budget = if self.ask.wait { WAIT } else { DRAIN };
         let plan = Plan {
             changes: !planned.diff.is_empty() || self.ask.settings.is_some(),
@@ -172,10 +204,10 @@ impl Operation {
                 let _registry_gone = self.registry.send(ReopenAdmission).await;
                 None
             }
-            Effect::StopServices => Some(Event::Stopped(Cleanup::Done)),
-            Effect::Dispose => Some(Event::Disposed(self.dispose().await)),
+            Effect::StopServices => Some(self.stop_services().await),
+            Effect::Dispose => Some(self.dispose().await),
             Effect::Register => Some(self.register().await),
-            Effect::Start => Some(Event::Started),
+            Effect::Start => Some(self.start().await),
             Effect::Discard => {
                 self.discard().await;
                 None
@@ -185,8 +217,7 @@ impl Operation {
             Effect::JoinCleanup(until) => Some(self.join_cleanup(until).await),
             Effect::Restore => Some(self.restore().await),
             Effect::MarkUnready => {
-                let reason = "The old code could not be put back. Mend what is wrong and reload it, or restart.";
-                self.show("failed", None, Some(reason));
+                self.bar();
                 None
             }
             Effect::RetryWhenIdle => None,
@@ -195,17 +226,12 @@ impl Operation {
 
     /// Holds the agents that use a target, and waits for those of their turns that are inside.
     async fn drain(&mut self, until: Instant) -> Event {
-        let ended = self
-            .planned
-            .as_ref()
-            .map(|planned| planned.diff.ended.clone())
-            .unwrap_or_default();
-        let agents = self.serving.agents_using(&ended);
+        let agents = self.serving.agents_using(&self.ended);
         self.show_waiting(until, &agents);
         let _registry_gone = self.registry.send(HoldFor(agents.clone())).await;
         tokio::select! {
             biased;
-            () = self.serving.empty_of(&agents) => Event::Empty,
+            () = self.emptied(&agents) => Event::Empty,
             () = self.shutdown.cancelled() => Event::Shutdown,
             () = self.ask.requester.cancelled() => Event::RequesterGone,
             () = self.context.clock.sleep_until(until) => {
@@ -233,43 +259,6 @@ impl Operation {
         )
     }
 
-    async fn dispose(&self) -> Cleanup {
-        let ended = self
-            .planned
-            .as_ref()
-            .map(|planned| planned.diff.ended.clone())
-            .unwrap_or_default();
-        match self.serving.inventory.dispose(&ended, &self.context.clock).await {
-            true => Cleanup::Done,
-            false => Cleanup::Late,
-        }
-    }
-
-    async fn register(&mut self) -> Event {
-        let Some(planned) = self.planned.take() else {
-            return Event::RegistrationFailed;
-        };
-        match self.context.loader.build(planned, &self.serving.inventory).await {
-            Ok(built) => {
-                self.built = Some(built);
-                Event::Registered
-            }
-            Err(error) => {
-                self.message = Some(format!("The plugin {error}. What served before goes on."));
-                Event::RegistrationFailed
-            }
-        }
-    }
-
-    async fn discard(&mut self) {
-        if let Some(built) = self.built.take() {
-            built
-                .inventory
-                .retire_but(&self.serving.inventory, &self.context.clock)
-                .await;
-        }
-    }
-
     async fn publish(&mut self) -> Option<Event> {
         let built = self.built.as_mut()?;
         let settings = match self.machine.state() {
@@ -285,56 +274,6 @@ impl Operation {
             Err(_gone) => self.message = Some("The registry is gone.".to_owned()),
         }
         None
-    }
-
-    /// Tells the plugins, and lets the old instances go once the last turn that holds them has ended.
-    fn settle(&self) -> Event {
-        let (old, clock) = (self.serving.clone(), self.context.clock.clone());
-        let Some(new) = self.context.published.load() else {
-            return Event::Unsettled;
-        };
-        let tasks = self.context.loader.supervision.tasks.clone();
-        let stop = HookEvent::GatewayStop { reason: "reload" };
-        tasks.spawn("retirement", async move {
-            old.empty().await;
-            let gone = old.inventory.hooks_but(&new.inventory);
-            gone.observe(stop, Arc::default()).await;
-            old.inventory.retire_but(&new.inventory, &clock).await;
-        });
-        Event::Settled
-    }
-
-    async fn join_cleanup(&mut self, until: Instant) -> Event {
-        self.show(
-            "recovering",
-            Some(until),
-            Some("Waiting for the old instances to let go before they are put back."),
-        );
-        let gone = self.serving.inventory.cleaned_up(&self.targets);
-        tokio::select! {
-            biased;
-            () = gone => Event::CleanedUp,
-            () = self.shutdown.cancelled() => Event::Shutdown,
-            () = self.context.clock.sleep_until(until) => Event::Deadline,
-        }
-    }
-
-    async fn restore(&mut self) -> Event {
-        match self
-            .context
-            .loader
-            .restore(&self.serving.inventory, &self.targets)
-            .await
-        {
-            Ok(built) => {
-                self.built = Some(built);
-                Event::Restored
-            }
-            Err(error) => {
-                tracing::error!(operation = %self.id, %error, "the old code could not be put back");
-                Event::RestoreFailed
-            }
-        }
     }
 
     fn show(&self, phase: &'static str, until: Option<Instant>, reason: Option<&str>) {
@@ -359,12 +298,17 @@ impl Operation {
 
     fn conclude(self, phase: Phase) -> Result<Receipt, ReloadError> {
         let State::Done(outcome) = self.machine.state() else {
+            self.context.published.show(None);
             return Err(self.error(ReloadOutcome::Failed, phase));
         };
         let took = self.context.clock.now().duration_since(self.began);
         self.context.telemetry.reloaded(self.ask.trigger, outcome, took);
-        if outcome != ReloadOutcome::Failed {
-            self.context.published.show(None);
+        self.context.published.show(None);
+        if matches!(
+            outcome,
+            ReloadOutcome::Applied | ReloadOutcome::Degraded | ReloadOutcome::Restored
+        ) {
+            self.context.published.barrier().lift(&self.targets);
         }
         match outcome {
             ReloadOutcome::Applied | ReloadOutcome::Unchanged => Ok(self.receipt(outcome)),
@@ -415,7 +359,7 @@ impl Operation {
             generation: Some(self.generation),
             plugin_ids: self.targets,
             message,
-            retry_after_ms: None,
+            retry_after_ms: self.busy.then_some(1_000),
             holders: self.holders.0,
             omitted: self.holders.1,
         }

@@ -35,13 +35,14 @@ pub(super) async fn readyz(shared: web::Data<Shared>) -> HttpResponse {
         (Some(serving), false) => {
             let mut missing: Vec<String> = serving.inventory.missing().map(|id| format!("plugin:{id}")).collect();
             let reload = shared.published.reload(shared.clock.now());
-            missing.extend(
-                reload
-                    .filter(ReloadStatus::holds_turns)
-                    .map(|_| "plugin-reload".to_owned()),
-            );
+            let reload = reload.filter(ReloadStatus::holds_turns).map(without_holders);
+            missing.extend(reload.as_ref().map(|_| "plugin-reload".to_owned()));
             let missing: Vec<&str> = missing.iter().map(String::as_str).collect();
-            probe(missing.is_empty(), &missing)
+            respond(&Probe {
+                ready: missing.is_empty(),
+                failing: &missing,
+                reload,
+            })
         }
         (_, true) => probe(false, &["shutting-down"]),
         (None, false) => probe(false, &["starting"]),
@@ -60,12 +61,29 @@ pub(super) async fn startupz(shared: web::Data<Shared>) -> HttpResponse {
 struct Probe<'a> {
     ready: bool,
     failing: &'a [&'a str],
+    /// The reload that turns wait for, or what one left behind: which plugins, and what to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reload: Option<ReloadStatus>,
+}
+
+/// Who asks a probe need not be an operator: sessions are nothing of theirs.
+fn without_holders(mut reload: ReloadStatus) -> ReloadStatus {
+    reload.omitted += reload.holders.drain(..).count();
+    reload
 }
 
 fn probe(ready: bool, failing: &[&str]) -> HttpResponse {
-    let status = if ready { 200 } else { 503 };
+    respond(&Probe {
+        ready,
+        failing,
+        reload: None,
+    })
+}
+
+fn respond(probe: &Probe<'_>) -> HttpResponse {
+    let status = if probe.ready { 200 } else { 503 };
     let status = actix_web::http::StatusCode::from_u16(status).unwrap_or_default();
-    HttpResponse::build(status).json(Probe { ready, failing })
+    HttpResponse::build(status).json(probe)
 }
 
 /// What the gateway is and does.

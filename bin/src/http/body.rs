@@ -25,7 +25,16 @@ pub(crate) fn arriving(limit: usize) -> usize {
 
 /// Reads the whole body. A client that announces no length is taken to send the most that it may.
 pub(super) async fn read(shared: &Shared, request: &HttpRequest, payload: web::Payload) -> Result<Bytes, TurnFailure> {
-    let limit = shared.config.settings.limits.body;
+    read_up_to(shared, request, payload, shared.config.settings.limits.body).await
+}
+
+/// The same, where a body may not have more than `limit` bytes.
+pub(super) async fn read_up_to(
+    shared: &Shared,
+    request: &HttpRequest,
+    payload: web::Payload,
+    limit: usize,
+) -> Result<Bytes, TurnFailure> {
     let announced = request
         .headers()
         .get(header::CONTENT_LENGTH)
@@ -63,7 +72,7 @@ async fn collect(announced: usize, mut payload: web::Payload, limit: usize) -> R
 }
 
 fn too_large(limit: usize) -> TurnFailure {
-    let hint = format!("The request's body is larger than {limit} bytes (limits.body).");
+    let hint = format!("The request's body is larger than {limit} bytes, more than limits.body or this path takes.");
     TurnFailure::ours(413, "body_too_large", &hint)
 }
 

@@ -54,8 +54,8 @@ pub(super) fn respond_at(path: &str, failure: &TurnFailure) -> HttpResponse {
 
 /// Any path that is none of ours.
 pub(super) async fn not_found(request: HttpRequest) -> HttpResponse {
-    let hint = "No such path. The API serves /v1/chat/completions, /v1/responses, /v1/messages, /v1/embeddings, /v1/sessions and \
-        /v1/models.";
+    let hint = "No such path. The API serves /v1/chat/completions, /v1/responses, /v1/messages, /v1/embeddings, /v1/sessions, \
+        /v1/models and /plugins.";
     respond_at(request.path(), &TurnFailure::ours(404, "not_found", hint))
 }
 

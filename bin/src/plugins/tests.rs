@@ -128,7 +128,7 @@ async fn a_plugin_that_is_switched_on_judges_on_a_thread_of_its_own() {
         (&one["reason"], &one["shape"]),
         (&json!("enabled-in-config"), &json!("hook-only"))
     );
-    plugins.stop(&Clock::movable()).await;
+    plugins.stop().await;
     assert!(matches!(
         judged(plugins.hooks()).await,
         ToolFate::Blocked { veto: false, .. }
@@ -442,7 +442,7 @@ async fn policies_of_built_in_plugins_judge_first_and_an_outsider_declares_its_o
     for part in ["policy undeclared is refused", "the policy absent", "narrow event"] {
         assert!(all.contains(part), "{part} is not in\n{all}");
     }
-    alone.stop(&Clock::movable()).await;
+    alone.stop().await;
     assert_eq!(missing(&alone), ["outside"]);
     assert!(matches!(
         judged(alone.hooks()).await,
@@ -533,7 +533,7 @@ async fn a_guard_whose_engine_was_given_up_refuses_until_it_has_another_one() {
         tokio::task::yield_now().await;
     }
     assert_eq!(restarts(), 1);
-    plugins.stop(&clock).await;
+    plugins.stop().await;
 }
 
 #[actix::test]

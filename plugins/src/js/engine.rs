@@ -16,6 +16,7 @@ use tracing::Level;
 use understudy_messages::clock::Clock;
 use understudy_messages::hooks::wire::Field;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
+use understudy_messages::service::{CallRoute, CallService};
 
 use super::fetch::Fetched;
 use super::files::Files;
@@ -45,6 +46,8 @@ pub(super) struct Order {
 pub(super) enum Work {
     Hook(CallHook),
     Tool(CallTool),
+    Service(CallService),
+    Route(CallRoute),
 }
 
 /// What is to be loaded.
@@ -69,6 +72,8 @@ struct Prelude {
     begin: Persistent<Function<'static>>,
     call: Persistent<Function<'static>>,
     call_tool: Persistent<Function<'static>>,
+    call_service: Persistent<Function<'static>>,
+    call_route: Persistent<Function<'static>>,
     cancel: Persistent<Function<'static>>,
     fetched: Persistent<Function<'static>>,
     ring: Persistent<Function<'static>>,
@@ -151,7 +156,7 @@ impl Engine {
         }
         let (event, conversation) = match &order.work {
             Work::Hook(call) => (Some(call.event.clone()), call.conversation),
-            Work::Tool(_) => (None, false),
+            Work::Tool(_) | Work::Service(_) | Work::Route(_) => (None, false),
         };
         let pending = Pending {
             interest: order.interest.clone(),
@@ -159,8 +164,16 @@ impl Engine {
             event: event.filter(|_| conversation),
         };
         self.state.calls.borrow_mut().insert(order.number, pending);
-        let (number, owner) = (order.number as f64, Some(order.interest));
-        let failure = match order.work {
+        let failure = self.begin(order.number as f64, order.interest, order.work);
+        if let Some(words) = failure {
+            self.state.settle(order.number, Err(CallError::failed(&words)));
+        }
+    }
+
+    /// Lets the plugin's code begin with it; the words if that fails at once.
+    fn begin(&self, number: f64, interest: Interest, work: Work) -> Option<String> {
+        let owner = Some(interest);
+        match work {
             Work::Hook(call) => {
                 let fields = fields(&call);
                 let facts = serde_json::Value::Object(call.event.facts()).to_string();
@@ -175,9 +188,14 @@ impl Engine {
                 let given = (number, call.tool, call.call_id, params, context);
                 self.step(owner, "", &self.prelude.call_tool, given)
             }
-        };
-        if let Some(words) = failure {
-            self.state.settle(order.number, Err(CallError::failed(&words)));
+            Work::Service(call) => {
+                let given = (number, call.service, call.turn.as_label());
+                self.step(owner, "", &self.prelude.call_service, given)
+            }
+            Work::Route(call) => {
+                let request = serde_json::to_string(&call.request).unwrap_or_default();
+                self.step(owner, "", &self.prelude.call_route, (number, call.route, request))
+            }
         }
     }
 
@@ -321,6 +339,8 @@ impl Prelude {
             begin: function("begin")?,
             call: function("call")?,
             call_tool: function("callTool")?,
+            call_service: function("callService")?,
+            call_route: function("callRoute")?,
             cancel: function("cancel")?,
             fetched: function("fetched")?,
             ring: function("ring")?,

@@ -11,7 +11,7 @@ use understudy_messages::hooks::wire::Field;
 use super::files::FileError;
 use super::state::{State, answer};
 use crate::log::level;
-use crate::registration::{Handler, HookOptions};
+use crate::registration::{CommandRegistration, Handler, HookOptions, RouteOptions};
 use crate::{Registration, ToolRegistration};
 
 /// As many handlers and tools may be registered, and as many warnings are kept.
@@ -49,6 +49,7 @@ fn registering<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Re
     let of = state.clone();
     let tool = move |facts: String| register_tool(&mut of.registration.borrow_mut(), &facts);
     host.set("tool", Function::new(ctx.clone(), tool)?)?;
+    serving(ctx, host, state)?;
     let of = state.clone();
     let warn = move |text: String| {
         let warnings = &mut of.registration.borrow_mut().warnings;
@@ -60,6 +61,34 @@ fn registering<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Re
     let of = state.clone();
     let loaded = move |failure: String| of.finish_loading(Some(failure).filter(|words| !words.is_empty()));
     host.set("loaded", Function::new(ctx.clone(), loaded)?)
+}
+
+/// Services, routes and commands.
+fn serving<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result<()> {
+    let of = state.clone();
+    let service = move |id: String| of.registration.borrow_mut().service(&id);
+    host.set("service", Function::new(ctx.clone(), service)?)?;
+    let of = state.clone();
+    let route = move |path: String, options: String| {
+        let mut registration = of.registration.borrow_mut();
+        match serde_json::from_str::<RouteOptions>(&options) {
+            Ok(options) => registration.route(&path, &options),
+            Err(_) => {
+                let shown: String = path.escape_debug().take(100).collect();
+                registration
+                    .warnings
+                    .push(format!("route {shown} is refused: has options that are none"));
+                false
+            }
+        }
+    };
+    host.set("route", Function::new(ctx.clone(), route)?)?;
+    let of = state.clone();
+    let command = move |name: String, description: Option<String>| {
+        let command = CommandRegistration { name, description };
+        of.registration.borrow_mut().command(command)
+    };
+    host.set("command", Function::new(ctx.clone(), command)?)
 }
 
 /// Whether one more handler or policy may be registered; one that may not is said.

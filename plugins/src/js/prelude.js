@@ -311,6 +311,8 @@
 
   const handlers = [];
   const tools = new Map();
+  const services = new Map();
+  const routes = new Map();
   let loading = true;
   const warn = (text) => (loading ? host.warn(text) : host.log("warn", text));
 
@@ -345,6 +347,25 @@
     };
     if (host.tool(stringify(facts))) tools.set(name, tool);
   }
+  const early = (what) => loading || void warn(`${what}: is registered too late, after the plugin was loaded`);
+  function registerService(service) {
+    const name = String(Object(service).id).toWellFormed();
+    if (!early(`service ${name}`)) return;
+    if (typeof service?.start !== "function") return warn(`service ${name} is refused: it has no start`);
+    if (host.service(name)) services.set(name, service);
+  }
+  function registerHttpRoute(route) {
+    const { auth, handler, match, path } = Object(route);
+    const name = String(path).toWellFormed();
+    if (!early(`route ${name}`)) return;
+    if (typeof handler !== "function") return warn(`route ${name} is refused: it has no handler`);
+    if (host.route(name, stringify({ auth, match }))) routes.set(name, route);
+  }
+  function registerCommand(command) {
+    const { description, name } = Object(command);
+    const words = (value) => (value === undefined ? undefined : String(value).toWellFormed());
+    if (early(`command ${name}`)) host.command(String(name).toWellFormed(), words(description));
+  }
   const known = {
     id,
     name: id,
@@ -358,6 +379,9 @@
     registerHook(names, handler, options) {
       for (const name of Array.isArray(names) ? names : [names]) on(name, handler, options);
     },
+    registerCommand,
+    registerHttpRoute,
+    registerService,
     registerTool,
     registerTrustedToolPolicy,
   };
@@ -492,11 +516,29 @@
     });
   }
 
+  // nothing is an answer of none: whether a service started is all that is asked
+  function callService(number, name, turn) {
+    const service = services.get(name);
+    const { abort, signal } = abortable();
+    live.set(number, abort);
+    const ctx = { abortSignal: signal, config: {}, logger, pluginConfig: known.pluginConfig };
+    run(number, async () => {
+      if (typeof service[turn] === "function") await service[turn](ctx);
+    });
+  }
+
+  function callRoute(number, path, written) {
+    const route = routes.get(path);
+    const { abort, signal } = abortable();
+    live.set(number, abort);
+    run(number, () => route.handler(Object.assign(parse(written), { abortSignal: signal })));
+  }
+
   function cancel(number) {
     const abort = live.get(number);
     live.delete(number);
     if (abort !== undefined) abort();
   }
 
-  return { begin, call, callTool, cancel, fetched, ring };
+  return { begin, call, callRoute, callService, callTool, cancel, fetched, ring };
 });

@@ -4,6 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value};
 use understudy_messages::hooks::HookContext;
 use understudy_messages::hooks::wire::EventView;
+use understudy_messages::service::{RouteRequest, ServiceTurn};
 
 /// The version of this protocol.
 pub(super) const VERSION: u32 = 1;
@@ -40,6 +41,18 @@ pub(super) enum ToChild<'a> {
         tool_call_id: &'a str,
         params: &'a Map<String, Value>,
         context: &'a HookContext,
+    },
+    /// Start or stop a service.
+    Service {
+        call: u64,
+        service: &'a str,
+        turn: ServiceTurn,
+    },
+    /// Answer a request to a route.
+    Route {
+        call: u64,
+        route: &'a str,
+        request: &'a RouteRequest,
     },
     /// Nobody waits for this call any longer.
     Cancel { call: u64 },
