@@ -10,8 +10,11 @@ use futures::FutureExt;
 use serde_json::{Value, json};
 use understudy_actors::hooks::LoadedPlugin;
 use understudy_actors::plugin::{PluginInstanceActor, Served};
+use understudy_actors::supervision::{Supervision, Tasks};
+use understudy_actors::telemetry::Telemetry;
 use understudy_messages::answer::{Finish, Piece, Progress, Usage};
 use understudy_messages::client::{AnswerHead, ClientFrame, Seam};
+use understudy_messages::clock::Clock;
 use understudy_messages::conversation::{Part, ToolCall};
 use understudy_messages::events::{Event, TurnEnded};
 use understudy_messages::failure::{Cut, Failure, Reason};
@@ -216,7 +219,12 @@ impl Toolbox {
     fn loaded(self) -> LoadedPlugin {
         let instance = NativeInstance::load(&self, &Value::Null).expect("registers");
         let registration = understudy_plugins::Instance::registration(&instance).clone();
-        let served = Served::new("toolbox".into(), Arc::new(instance));
+        let supervision = Supervision {
+            tasks: Tasks::new(),
+            clock: Clock::real(),
+            telemetry: Telemetry::new().expect("sound"),
+        };
+        let served = Served::new("toolbox".into(), Arc::new(instance), None, &supervision);
         LoadedPlugin {
             registration: Arc::new(registration),
             tools: Some(PluginInstanceActor::new(served).start().recipient()),
