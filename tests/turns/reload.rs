@@ -94,10 +94,10 @@ fn plan(delay: Duration) -> Value {
 }
 
 /// A folder with the manifest of a plugin that is compiled in; it goes with its test.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(id: &str, manifest: &str) -> Self {
+    pub(crate) fn new(id: &str, manifest: &str) -> Self {
         static MADE: AtomicU32 = AtomicU32::new(0);
         let number = MADE.fetch_add(1, Ordering::SeqCst);
         let path = std::env::temp_dir().join(format!("understudy-reload-{}-{number}", std::process::id()));
@@ -106,7 +106,11 @@ impl Folder {
         Self(path)
     }
 
-    fn paths(&self) -> String {
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+
+    pub(crate) fn paths(&self) -> String {
         format!("load_paths: [{}],", self.0.display())
     }
 }

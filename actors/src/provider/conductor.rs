@@ -4,6 +4,7 @@ mod asking;
 mod booking;
 mod broken;
 mod endings;
+mod engine;
 mod fitting;
 mod gate;
 mod guarded;

@@ -38,6 +38,8 @@ pub(super) struct Turn {
     memory: Option<Arc<Memory>>,
     /// What the user says, where the session keeps it.
     asked: Vec<String>,
+    /// What the session has kept of the turn, for a context engine.
+    committed: Vec<String>,
     place: Arc<Semaphore>,
     context: Arc<SessionContext>,
 }
@@ -65,6 +67,7 @@ impl Turn {
             session,
             memory,
             asked: Vec::new(),
+            committed: Vec::new(),
             place,
             context,
         }
@@ -107,6 +110,7 @@ impl Turn {
             },
         };
         let change = self.remember(&turn, selected.as_ref(), &performance);
+        self.commit(&turn).await;
         closing.ended(&turn, held.generation().id, &performance, waited);
         self.told_end(&turn, &performance);
         drop((place, in_flight));
@@ -190,6 +194,7 @@ impl Turn {
             lease: held.lease(),
             hooks: generation.hooks_of(agent).clone(),
             tools: generation.tools_of(agent).clone(),
+            engine: generation.engine_of(agent),
             scene,
             agent: agent.clone(),
             timeouts: generation.roster.settings().timeouts,

@@ -75,6 +75,7 @@ impl Conductor {
         let prompt = prepared
             .map_err(|_| NoPrompt::SessionLost)?
             .map_err(NoPrompt::Blocked)?;
+        let prompt = self.assembled(candidate, prompt).await;
         self.here.prompt = Some(prompt.clone());
         Ok(prompt)
     }

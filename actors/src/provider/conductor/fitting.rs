@@ -113,12 +113,10 @@ impl Conductor {
     }
 
     fn told<'a>(&'a self, prompt: &'a Prompt) -> Told<'a> {
-        let request = &self.turn.request;
-        let asked = request.facts.responses.as_ref().and_then(|facts| facts.asked);
         Told {
             body: &prompt.body,
-            facts: prompt.facts(request),
-            asked: asked.unwrap_or_default().items,
+            facts: prompt.facts(&self.turn.request),
+            asked: self.asked_items(),
             rounds: &prompt.rounds,
         }
     }

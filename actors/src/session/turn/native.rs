@@ -1,8 +1,10 @@
 //! A turn of the native API: what its session remembers stands before it, and what it says is remembered after it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use understudy_messages::client::ClientFrame;
+use understudy_messages::context::EngineWork;
 use understudy_messages::events::Event;
 use understudy_messages::ids::{ModelRef, Name};
 use understudy_messages::request::{Asked, Endpoint};
@@ -12,9 +14,13 @@ use understudy_providers::native::{self, Setting};
 use understudy_providers::wire::{self, RequestError};
 
 use super::{Refusal, Turn};
+use crate::engine;
 use crate::registry::{Generation, Roster};
 use crate::session::memory::{Recalled, Taken};
 use crate::session::notice;
+
+/// How long a context engine may take to take note of a turn; the session's next one waits for it.
+const COMMIT: Duration = Duration::from_secs(5);
 
 /// Who speaks in a turn, and which model it asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -82,10 +88,14 @@ impl Turn {
             notice::change(memory.fallback().as_ref(), selected, active, &performance.tried)
         });
         let asked = std::mem::take(&mut self.asked);
+        let said = if native { kept(asked, performance) } else { asked };
+        if turn.engine.is_some() && native {
+            self.committed = said.clone();
+        }
         let taken = Taken {
             agent: turn.agent.name.clone(),
             served_by: active.cloned(),
-            said: if native { kept(asked, performance) } else { asked },
+            said,
             notice: notice.clone(),
         };
         let forgotten = memory.take(taken, self.context.clock.wall());
@@ -95,6 +105,23 @@ impl Turn {
             self.context.tap.publish(|| Event::TranscriptCut { turn, forgotten });
         }
         notice
+    }
+
+    /// Tells the engine that the turn began with what was kept of it. The turn holds its generation until then.
+    pub(super) async fn commit(&mut self, turn: &TurnContext) {
+        let said = std::mem::take(&mut self.committed);
+        let Some(engine) = turn.engine.as_ref().filter(|_| !said.is_empty()) else {
+            return;
+        };
+        let messages = said.iter().filter_map(|item| serde_json::from_str(item).ok());
+        let work = EngineWork::Commit {
+            messages: messages.collect(),
+        };
+        let (context, clock) = (turn.scene.context().clone(), &self.context.clock);
+        if let Err(error) = engine::ask(engine, work, context, clock, clock.now() + COMMIT).await {
+            tracing::warn!(turn = %turn.request.id, plugin = %engine.plugin, error = error.as_label(),
+                "the context engine did not take what was said");
+        }
     }
 
     /// Tells the client that somebody else answers, or the chosen one again.
