@@ -17,7 +17,7 @@ pub mod wire;
 use std::time::Duration;
 
 pub use self::context::HookContext;
-pub use self::event::{HookEvent, ModelFailoverEvent, ModelFailureTerminalEvent, RunIds, TriedModel};
+pub use self::event::{Compaction, HookEvent, ModelFailoverEvent, ModelFailureTerminalEvent, RunIds, TriedModel};
 pub use self::invocation::{CallIsOver, HookInvocation, SettledTools, ToolAuthority};
 pub use self::marker::TurnMarks;
 pub use self::result::{

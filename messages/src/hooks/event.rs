@@ -111,22 +111,11 @@ pub enum HookEvent {
     BeforeCompaction {
         /// The conversation, whole.
         conversation: Arc<Snapshot>,
-        /// How many messages it has.
-        message_count: usize,
-        /// How many of them are left out or shortened.
-        compacting_count: usize,
-        /// How many tokens it takes, about.
-        token_count: u64,
+        /// Of it as it is before.
+        compaction: Compaction,
     },
     /// See [`Hook::AfterCompaction`].
-    AfterCompaction {
-        /// How many messages are left.
-        message_count: usize,
-        /// How many were left out or shortened.
-        compacted_count: usize,
-        /// How many tokens they take, about.
-        token_count: u64,
-    },
+    AfterCompaction(Compaction),
     /// See [`Hook::ModelFailover`].
     ModelFailover(ModelFailoverEvent),
     /// See [`Hook::ModelFailureTerminal`].
@@ -141,6 +130,24 @@ pub enum HookEvent {
         /// Why.
         reason: &'static str,
     },
+}
+
+/// A conversation from which something is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compaction {
+    /// How many messages it has.
+    pub messages: usize,
+    /// How many are left out or shortened.
+    pub compacted: usize,
+    /// How many tokens it takes, about.
+    pub tokens: u64,
+}
+
+impl Compaction {
+    /// As plugins are told, where what is left out goes by the name `compacted`.
+    fn facts(self, compacted: &str) -> Value {
+        json!({ "messageCount": self.messages, compacted: self.compacted, "tokenCount": self.tokens })
+    }
 }
 
 /// Which turn an event is about. What is not known is absent.
@@ -254,7 +261,7 @@ impl HookEvent {
             Self::BeforeToolCall { .. } => Hook::BeforeToolCall,
             Self::AfterToolCall { .. } => Hook::AfterToolCall,
             Self::BeforeCompaction { .. } => Hook::BeforeCompaction,
-            Self::AfterCompaction { .. } => Hook::AfterCompaction,
+            Self::AfterCompaction(_) => Hook::AfterCompaction,
             Self::ModelFailover(_) => Hook::ModelFailover,
             Self::ModelFailureTerminal(_) => Hook::ModelFailureTerminal,
             Self::GatewayStart { .. } => Hook::GatewayStart,
@@ -278,7 +285,7 @@ impl HookEvent {
             | Self::ModelCallEnded { .. }
             | Self::LlmOutput { .. }
             | Self::AfterToolCall { .. }
-            | Self::AfterCompaction { .. }
+            | Self::AfterCompaction(_)
             | Self::ModelFailover(_)
             | Self::ModelFailureTerminal(_)
             | Self::GatewayStart { .. }
@@ -310,7 +317,7 @@ impl HookEvent {
             | Self::LlmInput { .. }
             | Self::LlmOutput { .. }
             | Self::BeforeCompaction { .. }
-            | Self::AfterCompaction { .. }
+            | Self::AfterCompaction(_)
             | Self::ModelFailover(_)
             | Self::ModelFailureTerminal(_)
             | Self::GatewayStart { .. }
@@ -373,21 +380,8 @@ impl HookEvent {
                 "toolName": tool_name, "params": **params, "toolCallId": tool_call_id,
                 "result": result, "error": error, "durationMs": duration_ms,
             }),
-            Self::BeforeCompaction {
-                message_count,
-                compacting_count,
-                token_count,
-                ..
-            } => json!({
-                "messageCount": message_count, "compactingCount": compacting_count, "tokenCount": token_count,
-            }),
-            Self::AfterCompaction {
-                message_count,
-                compacted_count,
-                token_count,
-            } => json!({
-                "messageCount": message_count, "compactedCount": compacted_count, "tokenCount": token_count,
-            }),
+            Self::BeforeCompaction { compaction, .. } => compaction.facts("compactingCount"),
+            Self::AfterCompaction(compaction) => compaction.facts("compactedCount"),
             Self::ModelFailover(event) => serde_json::to_value(event).unwrap_or_default(),
             Self::ModelFailureTerminal(event) => serde_json::to_value(event).unwrap_or_default(),
             Self::GatewayStart { port } => json!({ "port": port }),

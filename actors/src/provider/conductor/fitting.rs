@@ -6,7 +6,7 @@ use std::time::Duration;
 use understudy_messages::client::ClientFrame;
 use understudy_messages::events::Event;
 use understudy_messages::failure::{Failure, Reason};
-use understudy_messages::hooks::{Hook, HookEvent, Snapshot};
+use understudy_messages::hooks::{Compaction, Hook, HookEvent, Snapshot};
 use understudy_messages::request::Endpoint;
 use understudy_messages::session::{Edited, Prompt};
 use understudy_messages::tools::{ContextFitted, TurnNote};
@@ -129,18 +129,20 @@ impl Conductor {
         if turn.hooks.fires(Hook::BeforeCompaction) {
             let event = HookEvent::BeforeCompaction {
                 conversation: whole.conversation(&turn.scene).clone(),
-                message_count: fitted.messages,
-                compacting_count: compacted,
-                token_count: fitted.tokens_before,
+                compaction: Compaction {
+                    messages: fitted.messages,
+                    compacted,
+                    tokens: fitted.tokens_before,
+                },
             };
             self.fire(event, candidate);
         }
         if turn.hooks.fires(Hook::AfterCompaction) {
-            let event = HookEvent::AfterCompaction {
-                message_count: fitted.messages - fitted.dropped_messages,
-                compacted_count: compacted,
-                token_count: fitted.tokens,
-            };
+            let event = HookEvent::AfterCompaction(Compaction {
+                messages: fitted.messages - fitted.dropped_messages,
+                compacted,
+                tokens: fitted.tokens,
+            });
             self.fire(event, candidate);
         }
         self.context.tap.publish(|| Event::ContextFitted {
