@@ -94,6 +94,16 @@ enum Status {
 struct Failure {
     phase: Phase,
     error: String,
+    /// Whether it had registered a guard before it failed.
+    guards: bool,
+}
+
+impl Failure {
+    /// Of a plugin that has registered nothing.
+    const fn new(phase: Phase, error: String) -> Self {
+        let guards = false;
+        Self { phase, error, guards }
+    }
 }
 
 /// A plugin that has registered.

@@ -4,6 +4,7 @@
 //! and who may register it. Names and rules are those of the contract (§1.3); where it gives no deadline there is one here,
 //! since no wait is without a bound.
 
+mod call;
 mod context;
 mod event;
 mod invocation;
@@ -16,6 +17,7 @@ pub mod wire;
 
 use std::time::Duration;
 
+pub use self::call::{CallEnd, FailureKind, ModelCall};
 pub use self::context::HookContext;
 pub use self::event::{Compaction, HookEvent, ModelFailoverEvent, ModelFailureTerminalEvent, RunIds, TriedModel};
 pub use self::invocation::{CallIsOver, HookInvocation, SettledTools, ToolAuthority};

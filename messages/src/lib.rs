@@ -37,4 +37,5 @@ pub mod session;
 pub mod settings;
 pub mod terminal;
 pub mod tools;
+pub mod traffic;
 pub mod turn;

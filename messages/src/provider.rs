@@ -12,6 +12,7 @@ use crate::conversation::Part;
 use crate::failure::Failure;
 use crate::session::Prompt;
 use crate::tools::HeldCalls;
+use crate::traffic::Traffic;
 use crate::turn::{Candidate, Cast, Performance, TurnContext};
 
 /// Conduct a turn through its cast until it has ended, and write the ending.
@@ -44,6 +45,8 @@ pub struct Attempt {
     pub gated: bool,
     /// Which of the provider's credentials is used.
     pub credential: usize,
+    /// Where sizes and times of the exchange are noted, where somebody wants to know them.
+    pub traffic: Option<Arc<Traffic>>,
     /// Ends this attempt alone; a child of the turn's cancellation.
     pub cancel: CancellationToken,
 }

@@ -155,8 +155,8 @@ impl Instance for ProcessInstance {
         let known = self.registration.services.iter().any(|it| it.id == call.service);
         let shared = self.shared.clone();
         bounded(self.shared.stopped.clone(), call.cancel.clone(), async move {
-            let link = shared.link().filter(|_| known).ok_or(CallError::Gone)?;
-            shared.services.turn(&link, &call.service, call.turn).await
+            let link = shared.link().filter(|_| known);
+            shared.services.turn(link.as_deref(), &call.service, call.turn).await
         })
     }
 

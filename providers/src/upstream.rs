@@ -21,6 +21,7 @@ use bytes::Bytes;
 use reqwest::Response;
 use reqwest::header::HeaderMap;
 use secrecy::SecretString;
+use sha2::{Digest, Sha256};
 use understudy_messages::client::{AnswerHead, ClientFrame};
 use understudy_messages::clock::{Clock, Instant};
 use understudy_messages::failure::{CancelCause, Failure};
@@ -130,6 +131,7 @@ impl<'a> Exchange<'a> {
             .within(deadline, cut, self.upstream.client.execute(request))
             .await?
             .map_err(|error| failed(transport(fault(&error, TransportFault::LostBeforeFirstByte))))?;
+        self.note_head(&response);
         if !response.status().is_success() {
             return Err(failed(self.refused(response).await?));
         }
@@ -194,13 +196,32 @@ impl<'a> Exchange<'a> {
         while body.len() < ERROR_BODY {
             let read = self.within(deadline, TransportFault::Lost, response.chunk()).await;
             match read {
-                Ok(Ok(Some(bytes))) => body.extend_from_slice(&bytes),
+                Ok(Ok(Some(bytes))) => {
+                    self.note_heard(&bytes);
+                    body.extend_from_slice(&bytes);
+                }
                 Ok(Ok(None) | Err(_)) | Err(AttemptError::Failed { .. }) => break,
                 Err(AttemptError::Cancelled) => return Err(AttemptError::Cancelled),
             }
         }
         body.truncate(ERROR_BODY);
         Ok(body)
+    }
+
+    /// Notes that a response has begun, for those who want to know.
+    fn note_head(&self, response: &Response) {
+        if let Some(traffic) = &self.attempt.traffic {
+            let after = self.upstream.clock.now().duration_since(self.sent);
+            let mut ids = REQUEST_IDS.iter().filter_map(|name| response.headers().get(*name));
+            traffic.began(after, ids.next().map(|id| digest(id.as_bytes())));
+        }
+    }
+
+    /// Notes that more of a response has come, for those who want to know.
+    fn note_heard(&self, bytes: &Bytes) {
+        if let Some(traffic) = &self.attempt.traffic {
+            traffic.heard(bytes.len());
+        }
     }
 
     /// Waits for `work` until `deadline`, where it fails with `fault`, or the attempt is cancelled.
@@ -249,6 +270,13 @@ fn failed(failure: Failure) -> AttemptError {
         usage: None,
         delivered: None,
     }
+}
+
+/// A short digest of a provider's name for a request: it tells requests apart and gives nothing away.
+fn digest(id: &[u8]) -> String {
+    let digest = Sha256::digest(id);
+    let hex = digest.iter().take(6).map(|byte| format!("{byte:02x}"));
+    hex.fold("sha256:".to_owned(), |text, byte| text + &byte)
 }
 
 /// The response headers that may reach the client; the provider's request id under a name of its own.

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde::de::{Error, IgnoredAny};
 use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use understudy_providers::sim::script::Plan;
 
 use crate::config::Config;
@@ -86,6 +86,28 @@ pub(crate) struct Request {
 }
 
 impl Request {
+    /// Where it goes.
+    pub(crate) fn path(&self) -> String {
+        match self.api {
+            ClientApi::OpenaiChat => "/v1/chat/completions".to_owned(),
+            ClientApi::OpenaiResponses => "/v1/responses".to_owned(),
+            ClientApi::Anthropic => "/v1/messages".to_owned(),
+            ClientApi::Native => format!("/v1/sessions/{}/turns", self.session.as_deref().unwrap_or("none")),
+        }
+    }
+
+    /// What is sent; to a session what is new, for it keeps the rest.
+    pub(crate) fn sent(&self) -> Value {
+        match self.api {
+            ClientApi::OpenaiChat | ClientApi::OpenaiResponses | ClientApi::Anthropic => self.body.clone(),
+            ClientApi::Native => {
+                let newest = self.body["messages"].as_array().and_then(|messages| messages.last());
+                let input = newest.map(|message| message["content"].clone());
+                json!({ "model": self.body["model"], "stream": self.body["stream"], "input": input })
+            }
+        }
+    }
+
     /// The caller's own deadline, in milliseconds.
     pub(crate) fn deadline_ms(&self) -> Option<u64> {
         self.caller_timeout_ms.or(self.total_timeout_ms)
@@ -100,17 +122,9 @@ pub(crate) enum ClientApi {
     OpenaiChat,
     OpenaiResponses,
     Anthropic,
-}
-
-impl ClientApi {
-    /// Where it is spoken.
-    pub(crate) const fn path(self) -> &'static str {
-        match self {
-            Self::OpenaiChat => "/v1/chat/completions",
-            Self::OpenaiResponses => "/v1/responses",
-            Self::Anthropic => "/v1/messages",
-        }
-    }
+    /// The product's own, for cases about what a session keeps; no case names it.
+    #[serde(skip)]
+    Native,
 }
 
 /// A wire format that providers speak.
@@ -139,7 +153,20 @@ impl Case {
     /// Reads a file.
     pub(crate) fn read(file: &Path) -> Result<Self, String> {
         let text = fs::read(file).map_err(|error| error.to_string())?;
-        serde_json::from_slice(&text).map_err(|error| error.to_string())
+        let case: Self = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
+        Ok(case.by_sessions())
+    }
+
+    /// What a session keeps is asked for where sessions are kept.
+    pub(crate) fn by_sessions(mut self) -> Self {
+        if self.expect.session_transcript.is_some() {
+            for step in &mut self.steps {
+                if let Action::Request(request) = &mut step.action {
+                    request.api = ClientApi::Native;
+                }
+            }
+        }
+        self
     }
 }
 

@@ -8,6 +8,7 @@ mod expect;
 mod falsified;
 mod hooks;
 mod log;
+mod plugins;
 mod reply;
 mod seen;
 mod skips;

@@ -60,10 +60,10 @@ impl Clients {
     }
 
     fn prepare(&self, request: &Request) -> RequestBuilder {
-        let mut prepared = self.http.post(format!("{}{}", self.api, request.api.path()));
+        let mut prepared = self.http.post(format!("{}{}", self.api, request.path()));
         prepared = prepared
             .header("x-request-id", &request.id)
-            .body(request.body.to_string());
+            .body(request.sent().to_string());
         if let Some(session) = &request.session {
             prepared = prepared.header("x-session-id", session);
         }

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use crate::case::Api;
+use crate::plugins::Plugin;
 
 /// Settings that no product is named in.
 #[derive(Default, Deserialize)]
@@ -19,7 +20,7 @@ pub(crate) struct Config {
     retry: Retry,
     cooldown: Cooldown,
     failover: Failover,
-    pub(crate) plugins: Vec<Value>,
+    pub(crate) plugins: Vec<Plugin>,
     sessions: Sessions,
     log_level: Option<String>,
     client_keys: Option<Vec<String>>,

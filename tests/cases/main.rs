@@ -19,6 +19,7 @@ mod hooks;
 mod log;
 mod play;
 mod player;
+mod plugins;
 mod reply;
 mod seen;
 mod skips;
@@ -35,8 +36,6 @@ const AT_ONCE: usize = 3;
 /// How one case fared.
 enum Outcome {
     Passed,
-    /// All but what plugins alone see.
-    PassedInPart,
     Skipped(Feature),
     Failed(Vec<String>),
 }
@@ -124,10 +123,9 @@ fn play(case: &Case, log: &Log) -> Outcome {
     match catch_unwind(AssertUnwindSafe(|| play::play(case, log))) {
         Ok(Ok(seen)) => {
             let complaints = case.expect.check(&seen);
-            match (complaints.is_empty(), skips::is_checked_in_part(case)) {
-                (true, false) => Outcome::Passed,
-                (true, true) => Outcome::PassedInPart,
-                (false, _) => Outcome::Failed(complaints.iter().map(ToString::to_string).collect()),
+            match complaints.is_empty() {
+                true => Outcome::Passed,
+                false => Outcome::Failed(complaints.iter().map(ToString::to_string).collect()),
             }
         }
         Ok(Err(error)) => Outcome::Failed(vec![error]),
@@ -138,14 +136,9 @@ fn play(case: &Case, log: &Log) -> Outcome {
 fn print(outcomes: &BTreeMap<String, Outcome>, out: &mut impl Write) -> io::Result<()> {
     let (mut passed, mut failed) = (0, 0);
     let mut skipped: BTreeMap<Feature, Vec<&str>> = BTreeMap::new();
-    let mut in_part: Vec<&str> = Vec::new();
     for (id, outcome) in outcomes {
         match outcome {
             Outcome::Passed => passed += 1,
-            Outcome::PassedInPart => {
-                passed += 1;
-                in_part.push(id);
-            }
             Outcome::Skipped(feature) => skipped.entry(*feature).or_default().push(id),
             Outcome::Failed(complaints) => {
                 failed += 1;
@@ -162,14 +155,6 @@ fn print(outcomes: &BTreeMap<String, Outcome>, out: &mut impl Write) -> io::Resu
             ids.len(),
             feature.as_label(),
             ids.join(", ")
-        )?;
-    }
-    if !in_part.is_empty() {
-        writeln!(
-            out,
-            "passed {} in all but what plugins see: {}",
-            in_part.len(),
-            in_part.join(", ")
         )?;
     }
     let (all, skipped) = (outcomes.len(), skipped.values().map(Vec::len).sum::<usize>());

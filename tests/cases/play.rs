@@ -11,7 +11,8 @@ use understudy_tests::gateway::Gateway;
 use crate::case::Case;
 use crate::hooks;
 use crate::log::Log;
-use crate::player::Player;
+use crate::player::{Player, Stage};
+use crate::plugins::{self, Heard};
 use crate::seen::{self, Page, Seen};
 use crate::windows;
 
@@ -26,16 +27,24 @@ pub(crate) fn play(case: &Case, log: &Log) -> Result<Seen, String> {
     };
     let simulator = runtime.block_on(Simulator::start(case.upstreams.clone(), options));
     let simulator = simulator.map_err(|error| error.to_string())?;
-    let yaml = case.config.to_yaml(|provider| base_url(case, &simulator, provider));
+    let heard = Heard::default();
+    let (hosts, plugins) = plugins::hosts(&case.config.plugins, case.expect.is_about_tools(), &heard);
+    let yaml = case.config.to_yaml(|provider| base_url(case, &simulator, provider)) + &plugins;
     let config = ServerConfig::parse(&yaml, &|_| None).map_err(|error| refused(&error))?;
     // one thread, which the player's round trips go through
     let options = AppOptions {
         clock: clock.clone(),
         arbiters: 1,
     };
-    let gateway = Gateway::start_with(&yaml, options);
+    let gateway = Gateway::start_hosting(&yaml, options, hosts);
     clock.hold();
-    let seen = watch(&runtime, case, &gateway, &simulator, clock.clone(), log);
+    let stage = Stage {
+        gateway: &gateway,
+        simulator: &simulator,
+        clock: clock.clone(),
+        heard,
+    };
+    let seen = watch(&runtime, case, &stage, log);
     clock.release();
     // clients and upstreams first: a gateway waits for open connections when it stops
     runtime.block_on(simulator.stop());
@@ -69,33 +78,29 @@ fn refused(error: &ConfigError) -> String {
     format!("the configuration is refused: {}", told.join("; "))
 }
 
-fn watch(
-    runtime: &Runtime,
-    case: &Case,
-    gateway: &Gateway,
-    simulator: &Simulator,
-    clock: Clock,
-    log: &Log,
-) -> Result<Seen, String> {
+fn watch(runtime: &Runtime, case: &Case, stage: &Stage<'_>, log: &Log) -> Result<Seen, String> {
     runtime.block_on(async {
-        let mut player = Player::new(gateway, simulator, clock);
+        let mut player = Player::new(stage);
         player.settle().await;
         let before = player.page("/metrics").await;
         player.play(case).await?;
         let (after, ledger) = (player.page("/metrics").await, player.page("/admin/v1/providers").await);
+        let transcripts = player.transcripts(case).await;
         let (replies, leaves) = player.clients.finish();
-        let journal = simulator.journal();
+        let journal = stage.simulator.journal();
         Ok(Seen {
             replies,
             leaves,
             calls: seen::calls(journal),
             open_connections: seen::open_connections(journal),
-            violations: simulator
+            violations: stage
+                .simulator
                 .violations()
                 .iter()
                 .map(|violation| violation.target.to_string())
                 .collect(),
-            fired: hooks::fired(&player.events),
+            transcripts,
+            fired: hooks::fired(stage.heard.all(), &player.events),
             events_missed: player.events_missed,
             event_texts: serde_json::to_string(&player.events.iter().map(|event| &**event).collect::<Vec<_>>())
                 .expect("events are JSON"),

@@ -5,8 +5,10 @@
 //! round trips through the one thread that serves the API and every upstream connection; clients and upstreams share
 //! the other thread with the player.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use serde_json::Value;
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::TryRecvError;
 use understudy_messages::clock::{Clock, Instant};
@@ -16,6 +18,7 @@ use understudy_tests::gateway::Gateway;
 
 use crate::case::{Action, Case, Step};
 use crate::client::Clients;
+use crate::plugins::Heard;
 
 /// Round trips without any change that prove that only time is waited for.
 const ROUND_TRIPS: u32 = 3;
@@ -34,10 +37,18 @@ fn probe() -> reqwest::Client {
     client.build().expect("a client")
 }
 
+/// Who plays in a case.
+#[derive(Clone)]
+pub(crate) struct Stage<'a> {
+    pub(crate) gateway: &'a Gateway,
+    pub(crate) simulator: &'a Simulator,
+    pub(crate) clock: Clock,
+    pub(crate) heard: Heard,
+}
+
 /// A case under way.
 pub(crate) struct Player<'a> {
-    gateway: &'a Gateway,
-    simulator: &'a Simulator,
+    stage: Stage<'a>,
     clock: Clock,
     pub(crate) clients: Clients,
     /// Makes the round trips.
@@ -47,11 +58,12 @@ pub(crate) struct Player<'a> {
     pub(crate) events_missed: u64,
 }
 
-/// Changes whenever a client, an upstream or the event tap sees anything.
+/// Changes whenever a client, an upstream, a plugin or the event tap sees anything.
 #[derive(Clone, Copy, PartialEq)]
 struct Stamp {
     clients: (u64, usize),
     events: usize,
+    hooks: usize,
     calls: u64,
     written: u64,
     ended: usize,
@@ -59,13 +71,12 @@ struct Stamp {
 }
 
 impl<'a> Player<'a> {
-    pub(crate) fn new(gateway: &'a Gateway, simulator: &'a Simulator, clock: Clock) -> Self {
+    pub(crate) fn new(stage: &Stage<'a>) -> Self {
         Self {
-            clients: Clients::new(gateway, simulator.journal().clone()),
-            tap: gateway.events(),
-            gateway,
-            simulator,
-            clock,
+            clients: Clients::new(stage.gateway, stage.simulator.journal().clone()),
+            tap: stage.gateway.events(),
+            stage: stage.clone(),
+            clock: stage.clock.clone(),
             probe: probe(),
             events: Vec::new(),
             events_missed: 0,
@@ -169,16 +180,17 @@ impl<'a> Player<'a> {
 
     /// Asks the API for anything; the answer is read, so that the connection can be used again.
     async fn round_trip(&self) {
-        let response = self.probe.get(self.gateway.api("/v1/models")).send().await;
+        let response = self.probe.get(self.stage.gateway.api("/v1/models")).send().await;
         let _whole = response.expect("the API answers").bytes().await.expect("a body");
     }
 
     fn stamp(&mut self) -> Stamp {
         self.clients.collect();
         self.listen();
-        self.simulator.journal().read(|entries| Stamp {
+        self.stage.simulator.journal().read(|entries| Stamp {
             clients: self.clients.stamp(),
             events: self.events.len(),
+            hooks: self.stage.heard.count(),
             calls: entries.tallies().values().map(|tally| tally.calls).sum(),
             written: entries.records().map(|record| record.bytes_written).sum(),
             ended: entries.records().filter(|record| record.end.is_some()).count(),
@@ -199,17 +211,37 @@ impl<'a> Player<'a> {
     /// Whether no client waits and no upstream call is open.
     fn is_idle(&self) -> bool {
         let calls_are_over = self
+            .stage
             .simulator
             .journal()
             .read(|entries| entries.records().all(|record| record.end.is_some()));
         self.clients.under_way() == 0 && calls_are_over
     }
 
+    /// What the sessions that a case asks for have kept: `user:hi`.
+    pub(crate) async fn transcripts(&self, case: &Case) -> BTreeMap<String, Vec<String>> {
+        let mut transcripts = BTreeMap::new();
+        for session in case.expect.session_transcript.iter().flat_map(BTreeMap::keys) {
+            let path = format!("/v1/sessions/{session}");
+            let response = self.probe.get(self.stage.gateway.api(&path)).send().await;
+            let told = response.expect("the API answers").bytes().await.expect("a body");
+            let told: Value = serde_json::from_slice(&told).unwrap_or_default();
+            let messages = told["messages"].as_array().into_iter().flatten();
+            let line = |message: &Value| {
+                let parts = message["content"].as_array().into_iter().flatten();
+                let text: String = parts.filter_map(|part| part["text"].as_str()).collect();
+                format!("{}:{text}", message["role"].as_str().unwrap_or("nobody"))
+            };
+            transcripts.insert(session.clone(), messages.map(line).collect());
+        }
+        transcripts
+    }
+
     /// A page of the admin listener.
     pub(crate) async fn page(&self, path: &str) -> String {
         let response = self
             .probe
-            .get(self.gateway.admin(path))
+            .get(self.stage.gateway.admin(path))
             .send()
             .await
             .expect("the admin listener answers");

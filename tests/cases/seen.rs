@@ -25,6 +25,8 @@ pub(crate) struct Seen {
     /// When clients left, since the simulator's start.
     pub(crate) leaves: Vec<Duration>,
     pub(crate) fired: Vec<Fired>,
+    /// Who said what, by session, where a case wants to know.
+    pub(crate) transcripts: BTreeMap<String, Vec<String>>,
     pub(crate) events_missed: u64,
     /// All events, as JSON.
     pub(crate) event_texts: String,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, Context, Handler, Recipient, ResponseFuture};
+use actix::{Actor, ActorContext, Context, Handler, Recipient, ResponseFuture};
 use bytes::Bytes;
 use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
@@ -28,12 +28,12 @@ use understudy_messages::events::{Event, SharedEvent};
 use understudy_messages::failure::{Cut, Failure, Reason};
 use understudy_messages::ids::{SessionKey, ShardIndex, TurnId};
 use understudy_messages::ports::{ProviderPort, ShardPort, Slot};
-use understudy_messages::provider::{Answered, Attempt, AttemptError};
+use understudy_messages::provider::{Answered, Attempt, AttemptError, Perform};
 use understudy_messages::registry::RegisterShard;
 use understudy_messages::session::RunTurn;
 use understudy_messages::settings::Settings;
 use understudy_messages::terminal::TurnFailure;
-use understudy_messages::turn::TurnRequest;
+use understudy_messages::turn::{Performance, TurnRequest};
 use understudy_plugins::capture::Captures;
 use understudy_plugins::hosts::Hosts;
 use understudy_providers::Upstream;
@@ -269,6 +269,26 @@ pub struct House {
     shard: Arc<Slot<ShardPort>>,
     permits: Arc<Semaphore>,
     log: Rc<RefCell<Vec<Call>>>,
+    providers: RefCell<Arc<[Slot<ProviderPort>]>>,
+}
+
+/// A conductor that ends before it has taken anything.
+struct Gone;
+
+impl Actor for Gone {
+    type Context = Context<Self>;
+
+    fn started(&mut self, context: &mut Context<Self>) {
+        context.stop();
+    }
+}
+
+impl Handler<Perform> for Gone {
+    type Result = ResponseFuture<Performance>;
+
+    fn handle(&mut self, _: Perform, _: &mut Context<Self>) -> Self::Result {
+        Box::pin(std::future::pending())
+    }
 }
 
 impl House {
@@ -321,6 +341,7 @@ impl House {
             shard: Arc::default(),
             permits: Arc::new(Semaphore::new(TURNS)),
             log: Rc::default(),
+            providers: RefCell::new(Arc::new([])),
             started: clock.now(),
             clock,
         };
@@ -413,6 +434,7 @@ impl House {
             move |addr| shard.set(SessionShardActor::port(&addr)),
         );
         let providers = start_providers(&self.clock, supervision, settings, &provider, &attempt);
+        *self.providers.borrow_mut() = providers.clone();
         let registry = registry.borrow().clone().expect("started");
         let listed = registry
             .register
@@ -480,6 +502,17 @@ impl House {
     pub async fn ask(&self) -> Ending {
         self.turn(r#"{"model":"main","messages":[{"role":"user","content":"hi"}]}"#)
             .await
+    }
+
+    /// From now on no conductor lives long enough to take a turn.
+    pub fn lose_conductors(&self) {
+        for slot in self.providers.borrow().iter() {
+            if let Some(port) = slot.get() {
+                let perform = Gone.start().recipient();
+                let attempt = port.attempt.clone();
+                slot.set(ProviderPort { perform, attempt });
+            }
+        }
     }
 
     /// Every attempt so far.

@@ -16,14 +16,21 @@ pub(crate) fn check(workspace: &Workspace) -> Vec<Violation> {
         return vec![Violation::new(MAP, 1, "states no invariant")];
     }
     let tests = test_names(workspace);
-    let unproved = invariants.into_iter().filter(|(_, text)| !names_one_of(text, &tests));
-    unproved
-        .map(|(line, text)| {
-            let name = text.split_whitespace().next().unwrap_or_default();
-            let message = format!("{name} names no test that exists");
-            Violation::new(MAP, line, message)
-        })
-        .collect()
+    let mut violations = Vec::new();
+    for (line, text) in invariants {
+        let number = text.split_whitespace().next().unwrap_or_default();
+        let named: Vec<&str> = named(&text).collect();
+        if !named.iter().any(|name| tests.contains(*name)) {
+            violations.push(Violation::new(MAP, line, format!("{number} names no test that exists")));
+            continue;
+        }
+        let gone = named
+            .into_iter()
+            .filter(|name| is_sentence(name) && !tests.contains(*name));
+        violations
+            .extend(gone.map(|name| Violation::new(MAP, line, format!("{number} names {name}, which is no test"))));
+    }
+    violations
 }
 
 /// Functions that exist in test code only.
@@ -62,11 +69,16 @@ fn is_numbered(text: &str) -> bool {
     after.len() < rest.len() && !after.starts_with(|c: char| c.is_alphanumeric())
 }
 
-/// Whether one of the names in backticks is a test; a path before the name is fine.
-fn names_one_of(text: &str, tests: &BTreeSet<String>) -> bool {
+/// The names in backticks; a path before a name is fine.
+fn named(text: &str) -> impl Iterator<Item = &str> {
     let quoted = text.split('`').skip(1).step_by(2);
-    let mut names = quoted.map(|name| name.rsplit("::").next().unwrap_or(name));
-    names.any(|name| tests.contains(name))
+    quoted.map(|name| name.rsplit("::").next().unwrap_or(name))
+}
+
+/// Whether a name states a fact, as those of tests do and others hardly.
+fn is_sentence(name: &str) -> bool {
+    let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+    name.bytes().all(plain) && name.matches('_').count() >= 3
 }
 
 #[cfg(test)]
@@ -107,6 +119,12 @@ mod tests {
         ] {
             assert!(violations(text).is_empty(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_second_name_that_is_no_test_is_found_too() {
+        let text = "I1 a turn ends once: `a_turn_ends_once`, `a_turn_ends_in_order`; see `on_broken_stream`";
+        assert_eq!(violations(text), ["I1 names a_turn_ends_in_order, which is no test"]);
     }
 
     #[test]

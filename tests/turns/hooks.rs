@@ -1,6 +1,7 @@
 //! Turns with plugins at work: what they are told, what they change, what they refuse.
 
 mod authority;
+mod calls;
 mod canon;
 mod chain;
 mod gate;
@@ -9,6 +10,7 @@ mod policies;
 mod prompts;
 mod refused;
 mod rounds;
+mod terminal;
 
 use std::sync::{Arc, Mutex};
 

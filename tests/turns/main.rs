@@ -25,6 +25,7 @@ mod references;
 mod reload;
 mod responses;
 mod secrets;
+mod services;
 mod sessions;
 mod stage;
 mod surface;

@@ -14,6 +14,7 @@ use super::required::GATES;
 use super::tools::Owners;
 use super::{Diagnostic, Inventory, Level, Phase, Planned, Plugin, Status};
 use crate::hooks::{HookTable, Hooks, LoadedPlugin};
+use crate::plugin::Served;
 use crate::supervision::Supervision;
 use crate::tools::Tools;
 
@@ -39,13 +40,15 @@ pub struct Built {
 }
 
 /// A plugin that served before could not be loaded anew: the old instance goes on.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{plugin} {error}")]
 pub struct BuildError {
     /// Which.
     pub plugin: Name,
     /// Why.
     pub error: String,
+    /// The new instances, which were stopped again: one that did not end in time may still hold something.
+    pub left: Vec<Arc<Served>>,
 }
 
 impl Loader {
@@ -70,7 +73,8 @@ impl Loader {
             None => Ok(built),
             Some(refused) => {
                 built.inventory.retire_but(serving).await;
-                Err(refused)
+                let left = built.inventory.instances_but(serving);
+                Err(BuildError { left, ..refused })
             }
         }
     }
@@ -196,6 +200,7 @@ impl<'a> Building<'a> {
             served.then(|| BuildError {
                 plugin: plugin.id.clone(),
                 error: failure.error.clone(),
+                left: Vec::new(),
             })
         })
     }

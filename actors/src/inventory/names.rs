@@ -33,10 +33,7 @@ impl Building<'_> {
                     cause: enablement::decide(&settings.plugins, id, Origin::Config, false),
                     required,
                     access: Access::default(),
-                    status: Status::Failed(Failure {
-                        phase: Phase::Discovery,
-                        error: error.to_owned(),
-                    }),
+                    status: Status::Failed(Failure::new(Phase::Discovery, error.to_owned())),
                 }));
             }
         }

@@ -107,7 +107,7 @@ impl Loader {
     }
 
     fn source(&self, settings: &Settings, candidate: &Candidate) -> Result<Source, Failure> {
-        let failed = |phase, error| Failure { phase, error };
+        let failed = Failure::new;
         let Some(host) = candidate.host else {
             let why = candidate.refused.clone().unwrap_or_default();
             return Err(failed(Phase::Discovery, format!("is present but blocked: {why}")));

@@ -33,9 +33,9 @@ impl Building<'_> {
         match status {
             Status::Disabled => false,
             Status::Loaded(working) => is_guard(&working.loaded.registration),
-            Status::Failed(_) => {
-                let guards = manifest.is_some_and(|manifest| says_it_guards(manifest));
-                if !guards {
+            Status::Failed(failure) => {
+                let guards = failure.guards || manifest.is_some_and(|manifest| says_it_guards(manifest));
+                if !guards && failure.phase != Phase::Start {
                     let message = "whether it is a guard is not known, since it never registered: calls that it would \
                                    have judged pass, unless its entry says `required: true`";
                     self.note(Level::Warn, Phase::Register, Some(&candidate.id), message);
@@ -46,7 +46,7 @@ impl Building<'_> {
     }
 }
 
-fn is_guard(registration: &Registration) -> bool {
+pub(super) fn is_guard(registration: &Registration) -> bool {
     let judges = !registration.policies.is_empty();
     judges || registration.hooks.iter().any(|hook| GATES.contains(&hook.hook))
 }

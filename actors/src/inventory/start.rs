@@ -14,6 +14,7 @@ use understudy_plugins::registration::Handler;
 use understudy_plugins::{Instance, Registration};
 
 use super::load::Building;
+use super::required::is_guard;
 use super::{Failure, Level, Phase, Source, Working, policies, routes};
 
 /// How long one plugin may take to register.
@@ -23,8 +24,8 @@ impl Building<'_> {
     /// Makes an instance of a plugin that is on, and puts it to work.
     pub(super) async fn begin(&mut self, source: &Source, access: &Access) -> Result<Working, Failure> {
         let make = self.maker(source.host, source.load.clone());
-        let phase = Phase::Register;
-        let instance = make().await.map_err(|error| Failure { phase, error })?;
+        let failed = |error| Failure::new(Phase::Register, error);
+        let instance = make().await.map_err(failed)?;
         // others have a way of their own to come back, or need none; services cannot run in two instances
         let registration = instance.registration();
         let lasts = matches!(source.host, HostKind::Native | HostKind::Js)
@@ -35,8 +36,11 @@ impl Building<'_> {
             Ok(()) => Ok(working),
             Err(error) => {
                 working.served.retire().await;
-                let phase = Phase::Start;
-                Err(Failure { phase, error })
+                Err(Failure {
+                    phase: Phase::Start,
+                    error,
+                    guards: is_guard(&working.loaded.registration),
+                })
             }
         }
     }

@@ -142,3 +142,6 @@ impl Served {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

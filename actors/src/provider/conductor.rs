@@ -21,6 +21,7 @@ use understudy_messages::failure::{Failure, Reason};
 use understudy_messages::ids::ModelRef;
 use understudy_messages::provider::{Answered, AttemptError, Perform};
 use understudy_messages::session::Prompt;
+use understudy_messages::traffic::Traffic;
 use understudy_messages::turn::{AttemptRecord, Candidate, Cast, Performance, TurnContext};
 
 use self::asking::NoPrompt;
@@ -56,6 +57,8 @@ pub(super) struct Conductor {
     first_failure: Option<(Instant, Reason)>,
     /// Those who rest and of whom plugins have not been told yet.
     passed_over: Vec<(ModelRef, Reason)>,
+    /// What the attempt under way exchanges, where somebody wants to know it.
+    traffic: Option<Arc<Traffic>>,
     /// Time spent on providers, on waits that they asked for, and on tools.
     upstream: Duration,
 }
@@ -84,6 +87,7 @@ impl Conductor {
             squeezed: false,
             first_failure: None,
             passed_over: Vec::new(),
+            traffic: None,
             upstream: Duration::ZERO,
         }
     }

@@ -102,7 +102,8 @@ impl Turn {
             }
         };
         let selected = cast.candidates.first().map(|lead| lead.model.clone());
-        let performance = match self.claimed(&turn, held.generation().hooks_of(&turn.agent)).await {
+        let hooks = held.generation().hooks_of(&turn.agent);
+        let performance = match self.claimed(&turn, &cast, hooks).await {
             Some(claimed) => claimed,
             None => match self.unguarded(&turn).await {
                 Some(refused) => refused,

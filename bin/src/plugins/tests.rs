@@ -71,6 +71,7 @@ fn missing(plugins: &Inventory) -> Vec<&str> {
 
 async fn judged(hooks: &Hooks) -> ToolFate {
     let event = HookEvent::BeforeToolCall {
+        run_id: None,
         tool_name: "exec".into(),
         params: Arc::default(),
         tool_call_id: "c1".into(),
@@ -573,4 +574,25 @@ async fn a_plugin_without_a_host_is_named_and_may_have_been_a_guard() {
     assert!(messages(&plugins)[0].contains("no host for webhook plugins"));
     let plugins = loaded(&entries(", required: false"), &hosts(vec![])).await;
     assert!(missing(&plugins).is_empty());
+}
+
+#[actix::test]
+async fn a_guard_whose_service_does_not_start_is_no_open_gate() {
+    let folder = Folder::with("{ id: 'guard', host: 'native' }");
+    let hosts = hosts(vec![Test {
+        id: "guard",
+        register: |api, _| {
+            let passes = Arc::new(|_: &HookEvent, _: &HookContext| Ok(HookResult::None));
+            api.on_quick("before_tool_call", HookOptions::default(), passes);
+            api.service("rules", Arc::new(|_| async { Err("not today".to_owned()) }.boxed()));
+            Ok(())
+        },
+    }]);
+    let path = folder.0.display();
+    let plugins = loaded(&format!("load_paths: ['{path}'], allow: [guard]"), &hosts).await;
+    assert_eq!(missing(&plugins), ["guard"]);
+    assert!(matches!(
+        judged(plugins.hooks()).await,
+        ToolFate::Blocked { veto: false, .. }
+    ));
 }

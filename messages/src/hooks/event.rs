@@ -5,8 +5,8 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
-use super::{Hook, HookContext, Parsed, Snapshot};
-use crate::answer::Usage;
+use super::{CallEnd, Hook, HookContext, ModelCall, Parsed, Snapshot};
+use crate::answer::{Finish, Usage};
 use crate::failure::Reason;
 use crate::ids::Name;
 
@@ -40,6 +40,8 @@ pub enum HookEvent {
     },
     /// See [`Hook::AgentEnd`].
     AgentEnd {
+        /// The turn.
+        run_id: Option<String>,
         /// The conversation and its answer.
         conversation: Arc<Snapshot>,
         /// Whether the client got a whole answer.
@@ -50,39 +52,38 @@ pub enum HookEvent {
         duration_ms: u64,
     },
     /// See [`Hook::ModelCallStarted`].
-    ModelCallStarted {
-        /// The call: the turn and the attempt's number.
-        call_id: String,
-        /// The provider's wire format.
-        api: &'static str,
-    },
+    ModelCallStarted(ModelCall),
     /// See [`Hook::ModelCallEnded`].
     ModelCallEnded {
         /// The call.
-        call_id: String,
-        /// The provider's wire format.
-        api: &'static str,
-        /// How long it took, in milliseconds.
-        duration_ms: u64,
-        /// Why it failed; `None` for an answer.
-        failure: Option<Reason>,
-        /// To the first content, in milliseconds.
-        time_to_first_byte_ms: Option<u64>,
+        call: ModelCall,
+        /// How it ended.
+        end: CallEnd,
     },
     /// See [`Hook::LlmInput`].
     LlmInput {
+        /// The call.
+        call: ModelCall,
         /// The conversation as this model is told it.
         conversation: Arc<Snapshot>,
     },
     /// See [`Hook::LlmOutput`].
     LlmOutput {
+        /// The call.
+        call: ModelCall,
+        /// The conversation as this model was told it.
+        conversation: Arc<Snapshot>,
         /// What it said.
         text: Arc<str>,
+        /// Why it stopped, if it said.
+        finish: Option<Finish>,
         /// Tokens, if they were reported.
         usage: Option<Usage>,
     },
     /// See [`Hook::BeforeToolCall`].
     BeforeToolCall {
+        /// The turn.
+        run_id: Option<String>,
         /// The tool.
         tool_name: Name,
         /// Its arguments.
@@ -94,6 +95,8 @@ pub enum HookEvent {
     },
     /// See [`Hook::AfterToolCall`].
     AfterToolCall {
+        /// The turn.
+        run_id: Option<String>,
         /// The tool.
         tool_name: Name,
         /// Its arguments.
@@ -254,7 +257,7 @@ impl HookEvent {
             Self::BeforeAgentRun { .. } => Hook::BeforeAgentRun,
             Self::BeforeAgentReply { .. } => Hook::BeforeAgentReply,
             Self::AgentEnd { .. } => Hook::AgentEnd,
-            Self::ModelCallStarted { .. } => Hook::ModelCallStarted,
+            Self::ModelCallStarted(_) => Hook::ModelCallStarted,
             Self::ModelCallEnded { .. } => Hook::ModelCallEnded,
             Self::LlmInput { .. } => Hook::LlmInput,
             Self::LlmOutput { .. } => Hook::LlmOutput,
@@ -278,12 +281,12 @@ impl HookEvent {
             | Self::BeforeAgentRun { conversation }
             | Self::BeforeAgentReply { conversation }
             | Self::AgentEnd { conversation, .. }
-            | Self::LlmInput { conversation }
+            | Self::LlmInput { conversation, .. }
+            | Self::LlmOutput { conversation, .. }
             | Self::BeforeToolCall { conversation, .. }
             | Self::BeforeCompaction { conversation, .. } => Some(conversation),
-            Self::ModelCallStarted { .. }
+            Self::ModelCallStarted(_)
             | Self::ModelCallEnded { .. }
-            | Self::LlmOutput { .. }
             | Self::AfterToolCall { .. }
             | Self::AfterCompaction(_)
             | Self::ModelFailover(_)
@@ -338,38 +341,37 @@ impl HookEvent {
     /// What is told apart from the conversation, as JSON; what is not known is absent.
     pub fn facts(&self) -> Map<String, Value> {
         let facts = match self {
-            Self::BeforeModelResolve { .. } => json!({ "attachments": [] }),
             Self::AgentTurnPrepare { .. } => json!({ "queuedInjections": [] }),
-            Self::BeforePromptBuild { .. }
+            Self::BeforeModelResolve { .. }
+            | Self::BeforePromptBuild { .. }
             | Self::BeforeAgentRun { .. }
-            | Self::BeforeAgentReply { .. }
-            | Self::LlmInput { .. } => json!({}),
+            | Self::BeforeAgentReply { .. } => json!({}),
+            Self::LlmInput { call, .. } => named(call),
             Self::AgentEnd {
+                run_id,
                 success,
                 error,
                 duration_ms,
                 ..
-            } => json!({ "success": success, "error": error, "durationMs": duration_ms }),
-            Self::ModelCallStarted { call_id, api } => json!({ "callId": call_id, "api": api, "transport": "http" }),
-            Self::ModelCallEnded {
-                call_id,
-                api,
-                duration_ms,
-                failure,
-                time_to_first_byte_ms,
-            } => json!({
-                "callId": call_id, "api": api, "transport": "http", "durationMs": duration_ms,
-                "outcome": if failure.is_some() { "error" } else { "completed" },
-                "errorCategory": failure, "timeToFirstByteMs": time_to_first_byte_ms,
-            }),
-            Self::LlmOutput { text, usage } => json!({ "assistantTexts": [text], "usage": usage.map(tokens) }),
+            } => json!({ "runId": run_id, "success": success, "error": error, "durationMs": duration_ms }),
+            Self::ModelCallStarted(call) => json!(call),
+            Self::ModelCallEnded { call, end } => json!(Ended { call, end }),
+            Self::LlmOutput {
+                call,
+                text,
+                finish,
+                usage,
+                ..
+            } => said(call, text, *finish, *usage),
             Self::BeforeToolCall {
+                run_id,
                 tool_name,
                 params,
                 tool_call_id,
                 ..
-            } => json!({ "toolName": tool_name, "params": **params, "toolCallId": tool_call_id }),
+            } => json!({ "toolName": tool_name, "params": **params, "runId": run_id, "toolCallId": tool_call_id }),
             Self::AfterToolCall {
+                run_id,
                 tool_name,
                 params,
                 tool_call_id,
@@ -377,7 +379,7 @@ impl HookEvent {
                 error,
                 duration_ms,
             } => json!({
-                "toolName": tool_name, "params": **params, "toolCallId": tool_call_id,
+                "toolName": tool_name, "params": **params, "runId": run_id, "toolCallId": tool_call_id,
                 "result": result, "error": error, "durationMs": duration_ms,
             }),
             Self::BeforeCompaction { compaction, .. } => compaction.facts("compactingCount"),
@@ -394,6 +396,31 @@ impl HookEvent {
         facts.retain(|_, value| null_is_meant || !value.is_null());
         facts
     }
+}
+
+/// A call and how it ended, as one object.
+#[derive(Serialize)]
+struct Ended<'a> {
+    #[serde(flatten)]
+    call: &'a ModelCall,
+    #[serde(flatten)]
+    end: &'a CallEnd,
+}
+
+/// Which model is told or says something, and in which turn.
+fn named(call: &ModelCall) -> Value {
+    json!({ "runId": call.run_id, "sessionId": call.session_id, "provider": call.provider, "model": call.model })
+}
+
+fn said(call: &ModelCall, text: &str, finish: Option<Finish>, usage: Option<Usage>) -> Value {
+    let texts: &[&str] = if text.is_empty() { &[] } else { &[text] };
+    let mut said = named(call);
+    said["resolvedRef"] = json!(format!("{}/{}", call.provider, call.model));
+    said["contextTokenBudget"] = json!(call.context_token_budget);
+    said["assistantTexts"] = json!(texts);
+    said["lastAssistant"] = call.said(text, finish);
+    said["usage"] = json!(usage.map(tokens));
+    said
 }
 
 fn tokens(usage: Usage) -> Value {

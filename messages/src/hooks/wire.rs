@@ -5,7 +5,7 @@
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Hook, HookEvent, Parsed};
 
@@ -14,6 +14,8 @@ use super::{Hook, HookEvent, Parsed};
 pub enum Field {
     /// `prompt`: the newest text of the user.
     Prompt,
+    /// `attachments`: the kinds of what the newest message of the user holds beside text; absent where there is nothing.
+    Attachments,
     /// `cleanedBody`: the same, as [`Hook::BeforeAgentReply`] calls it.
     CleanedBody,
     /// `systemPrompt`
@@ -38,14 +40,37 @@ pub enum FieldValue<'a> {
     List(&'a [Value]),
     /// A number.
     Count(usize),
+    /// What the parts of a message are beside text.
+    Attached(Attached<'a>),
+}
+
+/// The parts of a message, shown as `{kind, mimeType?}`, those of text left out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Attached<'a>(&'a [Value]);
+
+impl<'a> Attached<'a> {
+    fn parts(self) -> impl Iterator<Item = &'a Value> {
+        let beside_text = |part: &&Value| ["image", "document", "audio"].iter().any(|kind| part["type"] == *kind);
+        self.0.iter().filter(beside_text)
+    }
+}
+
+impl Serialize for Attached<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.parts().map(|part| match part.get("mimeType") {
+            Some(mime_type) => json!({ "kind": part["type"], "mimeType": mime_type }),
+            None => json!({ "kind": part["type"] }),
+        }))
+    }
 }
 
 impl Field {
     /// The fields that events of `hook` show to plugins that may see the conversation.
     pub const fn of(hook: Hook) -> &'static [Self] {
-        use Field::{CleanedBody, HistoryMessages, ImagesCount, Messages, Prompt, SystemPrompt, Tools};
+        use Field::{Attachments, CleanedBody, HistoryMessages, ImagesCount, Messages, Prompt, SystemPrompt, Tools};
         match hook {
-            Hook::BeforeModelResolve => &[Prompt],
+            Hook::BeforeModelResolve => &[Prompt, Attachments],
+            Hook::LlmOutput => &[Prompt],
             Hook::AgentTurnPrepare | Hook::BeforePromptBuild => &[Prompt, Messages],
             Hook::BeforeAgentRun => &[Prompt, Messages, SystemPrompt],
             Hook::BeforeAgentReply => &[CleanedBody],
@@ -54,7 +79,6 @@ impl Field {
             Hook::BeforeToolCall => &[SystemPrompt, Messages, Tools],
             Hook::ModelCallStarted
             | Hook::ModelCallEnded
-            | Hook::LlmOutput
             | Hook::AfterToolCall
             | Hook::AfterCompaction
             | Hook::ModelFailover
@@ -68,6 +92,7 @@ impl Field {
     pub const fn name(self) -> &'static str {
         match self {
             Self::Prompt => "prompt",
+            Self::Attachments => "attachments",
             Self::CleanedBody => "cleanedBody",
             Self::SystemPrompt => "systemPrompt",
             Self::Messages => "messages",
@@ -82,6 +107,10 @@ impl Field {
         let messages = &conversation.messages;
         match self {
             Self::Prompt | Self::CleanedBody => Some(FieldValue::Text(&conversation.prompt)),
+            Self::Attachments => {
+                let attached = Attached(newest_parts(messages));
+                attached.parts().next().map(|_| FieldValue::Attached(attached))
+            }
             Self::SystemPrompt => conversation.system_prompt.as_deref().map(FieldValue::Text),
             Self::Messages => Some(FieldValue::List(messages)),
             Self::HistoryMessages => Some(FieldValue::List(match messages.split_last() {
@@ -131,20 +160,38 @@ fn is_users(message: &Value) -> bool {
 }
 
 fn images(messages: &[Value]) -> usize {
+    let image = |part: &&Value| part["type"].as_str().is_some_and(|kind| kind.contains("image"));
+    newest_parts(messages).iter().filter(image).count()
+}
+
+/// The parts of the newest message of the user.
+fn newest_parts(messages: &[Value]) -> &[Value] {
     let newest = messages.iter().rev().find(|message| is_users(message));
     let parts = newest.and_then(|message| message["content"].as_array());
-    let image = |part: &&Value| part["type"].as_str().is_some_and(|kind| kind.contains("image"));
-    parts.map_or(0, |parts| parts.iter().filter(image).count())
+    parts.map_or(&[], Vec::as_slice)
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
-    use serde_json::json;
-
     use super::*;
-    use crate::hooks::{HOOKS, Snapshot};
+    use crate::answer::Finish;
+    use crate::hooks::{HOOKS, ModelCall, Snapshot};
+
+    fn call() -> ModelCall {
+        ModelCall {
+            run_id: Some("t1".to_owned()),
+            call_id: "t1:model:1".to_owned(),
+            session_key: None,
+            session_id: None,
+            provider: "a".into(),
+            model: "m".into(),
+            api: "openai-chat",
+            transport: "http",
+            context_token_budget: Some(8000),
+        }
+    }
 
     fn conversation() -> Arc<Snapshot> {
         Snapshot::new(|| Parsed {
@@ -153,7 +200,8 @@ mod tests {
             messages: [
                 json!({ "role": "user", "content": [{ "type": "text", "text": "oldest" }] }),
                 json!({ "role": "assistant", "content": [{ "type": "text", "text": "yes" }] }),
-                json!({ "role": "user", "content": [{ "type": "text", "text": "newest" }, { "type": "image" }] }),
+                json!({ "role": "user", "content": [{ "type": "text", "text": "newest" },
+                    { "type": "image", "mimeType": "image/png" }] }),
             ]
             .into(),
             tools: None,
@@ -164,6 +212,7 @@ mod tests {
     fn a_narrow_event_has_no_key_of_the_conversation_and_nobody_looks_at_it() {
         let snapshot = conversation();
         let event = HookEvent::BeforeToolCall {
+            run_id: None,
             tool_name: "exec".into(),
             params: Arc::default(),
             tool_call_id: "c1".to_owned(),
@@ -181,11 +230,47 @@ mod tests {
     #[test]
     fn what_a_model_is_told_is_the_history_and_the_prompt() {
         let event = HookEvent::LlmInput {
+            call: call(),
             conversation: conversation(),
         };
         let told = event_json(&event, true);
+        let named = ["runId", "sessionId", "provider", "model"].map(|key| told[key].as_str().unwrap_or("none"));
+        assert_eq!(named, ["t1", "none", "a", "m"]);
         assert_eq!(told["historyMessages"].as_array().map(Vec::len), Some(2));
         assert_eq!((&told["prompt"], &told["imagesCount"]), (&json!("newest"), &json!(1)));
+    }
+
+    #[test]
+    fn what_a_model_said_stands_beside_who_it_is_and_what_it_was_asked() {
+        let event = HookEvent::LlmOutput {
+            call: call(),
+            conversation: conversation(),
+            text: "yes".into(),
+            finish: Some(Finish::Stop),
+            usage: None,
+        };
+        let expected = json!({
+            "runId": "t1", "provider": "a", "model": "m", "resolvedRef": "a/m", "contextTokenBudget": 8000,
+            "prompt": "newest", "assistantTexts": ["yes"],
+            "lastAssistant": { "role": "assistant", "content": [{ "type": "text", "text": "yes" }],
+                "api": "openai-chat", "provider": "a", "model": "m", "stopReason": "stop" },
+        });
+        assert_eq!(event_json(&event, true), expected);
+    }
+
+    #[test]
+    fn attachments_are_what_the_newest_message_holds_beside_text() {
+        let event = HookEvent::BeforeModelResolve {
+            conversation: conversation(),
+        };
+        assert_eq!(
+            event_json(&event, true),
+            json!({ "prompt": "newest", "attachments": [{ "kind": "image", "mimeType": "image/png" }] })
+        );
+        let event = HookEvent::BeforeModelResolve {
+            conversation: Snapshot::new(Parsed::default),
+        };
+        assert_eq!(event_json(&event, true), json!({ "prompt": "" }));
     }
 
     #[test]

@@ -178,11 +178,11 @@ impl Engine {
         let owner = Some(interest);
         match work {
             Work::Hook(call) => {
-                let fields = fields(&call);
+                let (fields, perhaps) = fields(&call);
                 let facts = serde_json::Value::Object(call.event.facts()).to_string();
                 let context = call.context.to_json().to_string();
                 let hook = call.event.hook().as_label();
-                let given = (number, call.handler, hook, facts, fields, context);
+                let given = (number, call.handler, hook, facts, fields, perhaps, context);
                 self.step(owner, "", &self.prelude.call, given)
             }
             Work::Tool(call) => {
@@ -357,17 +357,21 @@ impl Prelude {
     }
 }
 
-/// The fields of the conversation that the event has. Where one may not be known, the conversation has to be looked at.
-fn fields(call: &CallHook) -> Vec<&'static str> {
-    let Some(conversation) = call.event.conversation().filter(|_| call.conversation) else {
-        return Vec::new();
-    };
-    let is_there = |field: &&Field| match field {
-        Field::SystemPrompt | Field::Tools => field.value(conversation.look()).is_some(),
-        Field::Prompt | Field::CleanedBody | Field::Messages | Field::HistoryMessages | Field::ImagesCount => true,
-    };
-    let fields = Field::of(call.event.hook()).iter();
-    fields.filter(is_there).map(|field| field.name()).collect()
+/// The fields of the conversation that the event has, and those that it perhaps has: nobody knows before somebody looks.
+fn fields(call: &CallHook) -> (Vec<&'static str>, Vec<&'static str>) {
+    if !call.conversation || call.event.conversation().is_none() {
+        return (Vec::new(), Vec::new());
+    }
+    let (mut sure, mut perhaps) = (Vec::new(), Vec::new());
+    for field in Field::of(call.event.hook()) {
+        match field {
+            Field::Attachments | Field::SystemPrompt | Field::Tools => perhaps.push(field.name()),
+            Field::Prompt | Field::CleanedBody | Field::Messages | Field::HistoryMessages | Field::ImagesCount => {
+                sure.push(field.name());
+            }
+        }
+    }
+    (sure, perhaps)
 }
 
 /// Keeps the words of a promise that failed until somebody handles it.

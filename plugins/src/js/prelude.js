@@ -4,7 +4,7 @@
   "use strict";
 
   const { parse, stringify } = JSON;
-  const { apply, construct, get } = Reflect;
+  const { apply, construct, get, getOwnPropertyDescriptor, has, ownKeys, set } = Reflect;
   const { defineProperty } = Object;
   const hide = (target, name, value) =>
     defineProperty(target, name, { value, writable: true, configurable: true, enumerable: false });
@@ -467,6 +467,34 @@
     });
   }
 
+  // a field that may not be known is absent then: that is found out when somebody asks whether it is there
+  function unsure(event, number, fields) {
+    if (fields.length === 0) return event;
+    const unknown = new Set(fields);
+    const learn = (field) => {
+      if (unknown.delete(field) && event[field] === undefined) delete event[field];
+    };
+    for (const field of fields) lazy(event, number, field);
+    return new Proxy(event, {
+      has(target, name) {
+        learn(name);
+        return has(target, name);
+      },
+      ownKeys(target) {
+        for (const field of fields) learn(field);
+        return ownKeys(target);
+      },
+      getOwnPropertyDescriptor(target, name) {
+        learn(name);
+        return getOwnPropertyDescriptor(target, name);
+      },
+      set(target, name, value) {
+        unknown.delete(name);
+        return set(target, name, value);
+      },
+    });
+  }
+
   // what is good for one call, and dead when nobody waits for it any longer
   function held(number, ctx, hook) {
     if (hook !== "before_prompt_build") return;
@@ -500,9 +528,10 @@
     host.settle(number, kind, text ?? "");
   }
 
-  function call(number, handler, hook, facts, fields, context) {
-    const event = parse(facts);
-    for (const field of fields) lazy(event, number, field);
+  function call(number, handler, hook, facts, fields, perhaps, context) {
+    const told = parse(facts);
+    for (const field of fields) lazy(told, number, field);
+    const event = unsure(told, number, perhaps);
     const ctx = parse(context);
     const { abort, signal } = abortable();
     ctx.abortSignal = signal;

@@ -20,13 +20,13 @@ pub(super) struct Services(Mutex<BTreeSet<String>>);
 
 impl Services {
     /// Starts or stops one.
-    pub(super) async fn turn(&self, link: &Link, service: &str, turn: ServiceTurn) -> Result<(), CallError> {
-        // one that is to stop does not come back, whatever it says
+    pub(super) async fn turn(&self, link: Option<&Link>, service: &str, turn: ServiceTurn) -> Result<(), CallError> {
+        // one that is to stop does not come back, whatever it says, and whether or not there is a child
         if turn == ServiceTurn::Stop {
             self.running().remove(service);
         }
         let line = |call| ToChild::Service { call, service, turn }.line();
-        link.ask(line).await?;
+        link.ok_or(CallError::Gone)?.ask(line).await?;
         if turn == ServiceTurn::Start {
             self.running().insert(service.to_owned());
         }
@@ -37,7 +37,7 @@ impl Services {
     pub(super) async fn come_back(&self, link: &Link, clock: &Clock) -> String {
         let before: Vec<String> = self.running().iter().cloned().collect();
         for service in before {
-            let started = self.turn(link, &service, ServiceTurn::Start);
+            let started = self.turn(Some(link), &service, ServiceTurn::Start);
             match clock.timeout_at(clock.now() + START, started).await {
                 Ok(Ok(())) => {}
                 Ok(Err(why)) => return format!("its service {service} {why}"),

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use understudy_messages::hooks::{BlockScope, Hook, HookEvent, HookResult, RunVerdict, ToolVerdict};
 use understudy_messages::plugin::CallError;
+use understudy_messages::service::ServiceTurn;
 
 use crate::stage::{Host, Stage, conversation, row, tool_call};
 
@@ -117,6 +118,7 @@ pub(crate) async fn every_kind_of_result_is_understood(host: Host) {
         other => panic!("{other:?}"),
     }
     let event = HookEvent::AgentEnd {
+        run_id: None,
         conversation,
         success: true,
         error: None,
@@ -302,4 +304,44 @@ pub(crate) async fn a_stop_ends_what_is_at_work_and_is_final(host: Host) {
     assert_eq!(stage.run_tool("echo", json!({})).await, Err(CallError::Gone));
     // a second time is no harm
     stage.within(stage.instance.stop()).await;
+}
+
+pub(crate) async fn a_service_is_started_and_stopped_and_says_when_it_cannot(host: Host) {
+    let stage = stage!(host);
+    let services = &stage.instance.registration().services;
+    let names: Vec<_> = services.iter().map(|service| &*service.id).collect();
+    assert_eq!(names, ["poller", "broken"]);
+    let state = async || stage.route("/state", "").await.expect("an answer").body;
+    assert_eq!(&*state().await, "idle");
+    assert_eq!(stage.service("poller", ServiceTurn::Start).await, Ok(()));
+    assert_eq!(&*state().await, "started");
+    assert_eq!(stage.service("poller", ServiceTurn::Stop).await, Ok(()));
+    assert_eq!(&*state().await, "stopped");
+    for turn in [ServiceTurn::Start, ServiceTurn::Stop] {
+        let failed = stage.service("broken", turn).await;
+        assert!(matches!(failed, Err(CallError::Failed(_))), "{failed:?}");
+    }
+    assert_eq!(stage.service("nobody", ServiceTurn::Start).await, Err(CallError::Gone));
+    assert_eq!(stage.instance.failure(), None);
+}
+
+pub(crate) async fn a_route_answers_with_what_it_was_asked(host: Host) {
+    let stage = stage!(host);
+    let registration = stage.instance.registration();
+    let routes: Vec<_> = registration.routes.iter().map(|it| (&*it.path, it.below)).collect();
+    assert_eq!(routes, [("/state", false), ("/echo", true)]);
+    let command = &registration.commands[0];
+    assert_eq!(
+        (&*command.name, command.description.as_deref()),
+        ("sync", Some("Fetches it all."))
+    );
+    let answer = stage.route("/echo", "hello").await.expect("an answer");
+    assert_eq!((answer.status, &*answer.headers["x-probe"]), (201, "yes"));
+    assert_eq!(answer.headers["content-type"], "application/json");
+    let seen: Value = serde_json::from_str(&answer.body).expect("JSON");
+    assert_eq!(seen, json!(["POST", "/echo", "a=b", "test", "hello"]));
+    for failing in ["throw", "garbage"] {
+        assert!(stage.route("/echo", failing).await.is_err(), "{failing}");
+    }
+    assert_eq!(stage.route("/nobody", "").await, Err(CallError::Gone));
 }

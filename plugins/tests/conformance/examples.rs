@@ -53,6 +53,7 @@ async fn judge(instance: &dyn Instance, command: &str, prompt: &'static str, may
     };
     let params = json!({ "command": command });
     let event = HookEvent::BeforeToolCall {
+        run_id: None,
         tool_name: "exec".into(),
         params: Arc::new(params.as_object().expect("arguments").clone()),
         tool_call_id: "c1".to_owned(),

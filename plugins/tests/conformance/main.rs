@@ -62,6 +62,8 @@ on_every_host!([
     a_policy_whose_answer_is_not_understood_or_that_fails_has_not_allowed_anything,
     a_handler_with_authority_is_told_which_tools_are_left,
     a_tool_runs,
+    a_service_is_started_and_stopped_and_says_when_it_cannot,
+    a_route_answers_with_what_it_was_asked,
     a_crash_harms_nobody_else_and_is_recovered_from,
     a_stop_ends_what_is_at_work_and_is_final,
 ]);

@@ -9,15 +9,17 @@ use tokio::sync::Semaphore;
 use understudy_messages::clock::Clock;
 use understudy_messages::hooks::wire::EventView;
 use understudy_messages::hooks::{Hook, HookContext, HookEvent, HookResult, PromptContribution, ToolAuthority};
+use understudy_messages::service::{CallRoute, CallService, RouteAnswer};
 use understudy_plugins::Instance;
 use understudy_plugins::native::{NativeApi, NativeInstance, NativePlugin};
-use understudy_plugins::registration::{HookOptions, ToolRegistration};
+use understudy_plugins::registration::{CommandRegistration, HookOptions, RouteOptions, ToolRegistration};
 
 /// What the plugin remembers.
 #[derive(Clone)]
 pub(crate) struct Probe {
     released: Arc<Semaphore>,
     kept: Arc<Mutex<Option<ToolAuthority>>>,
+    state: Arc<Mutex<&'static str>>,
 }
 
 /// What it answers.
@@ -33,6 +35,7 @@ impl Probe {
         Self {
             released: Arc::new(Semaphore::new(0)),
             kept: Arc::default(),
+            state: Arc::new(Mutex::new("idle")),
         }
     }
 
@@ -51,6 +54,66 @@ impl Probe {
             prepend_context: Some(text),
             ..PromptContribution::default()
         }))
+    }
+
+    /// What its services do.
+    pub(crate) fn service(&self, service: &str, turn: &str) -> Result<(), String> {
+        if service == "broken" {
+            return Err("as asked".to_owned());
+        }
+        *self.state.lock().expect("whole") = if turn == "start" { "started" } else { "stopped" };
+        Ok(())
+    }
+
+    /// What its routes answer.
+    pub(crate) fn route(&self, route: &str, request: &Value) -> Does {
+        match (route, request["body"].as_str()) {
+            ("/state", _) => Does::Answers(json!({ "body": *self.state.lock().expect("whole") })),
+            (_, Some("throw")) => Does::Throws,
+            (_, Some("garbage")) => Does::Answers(json!({ "stauts": 200 })),
+            _ => {
+                let of = |name: &str| request[name].clone();
+                let seen = [
+                    of("method"),
+                    of("path"),
+                    of("query"),
+                    request["headers"]["x-from"].clone(),
+                    of("body"),
+                ];
+                Does::Answers(json!({ "status": 201, "headers": { "X-Probe": "yes" }, "body": seen }))
+            }
+        }
+    }
+
+    fn register_serving(&self, api: &mut NativeApi) {
+        for id in ["poller", "broken"] {
+            let probe = self.clone();
+            let handler = move |call: CallService| {
+                let done = probe.service(&call.service, call.turn.as_label());
+                futures::future::ready(done).boxed()
+            };
+            api.service(id, Arc::new(handler));
+        }
+        let prefix = RouteOptions {
+            matches: Some("prefix".to_owned()),
+            auth: Some("gateway".to_owned()),
+        };
+        for (path, options) in [("/state", RouteOptions::default()), ("/echo", prefix)] {
+            let probe = self.clone();
+            let handler = move |call: CallRoute| {
+                let request = serde_json::to_value(&call.request).expect("JSON");
+                let answer = match probe.route(&call.route, &request) {
+                    Does::Answers(answer) => RouteAnswer::read(Some(answer)).map_err(|why| why.to_string()),
+                    Does::Nothing | Does::Throws | Does::Crashes => Err("thrown".to_owned()),
+                };
+                futures::future::ready(answer).boxed()
+            };
+            api.route(path, &options, Arc::new(handler));
+        }
+        api.command(CommandRegistration {
+            name: "sync".to_owned(),
+            description: Some("Fetches it all.".to_owned()),
+        });
     }
 
     /// What the policy does.
@@ -210,6 +273,7 @@ impl NativePlugin for Probe {
         let echoes =
             |call: understudy_messages::plugin::CallTool| async move { Ok(json!({ "echo": call.params })) }.boxed();
         api.tool(echo, Arc::new(echoes));
+        self.register_serving(api);
         Ok(())
     }
 }

@@ -117,5 +117,32 @@ export default definePluginEntry({
       replaySafe: true,
       run: (params) => ({ echo: params }),
     });
+    let state = "idle";
+    api.registerService({
+      id: "poller",
+      async start({ pluginConfig }) {
+        await wait(1);
+        state = pluginConfig ? "started" : "without its settings";
+      },
+      stop() {
+        state = "stopped";
+      },
+    });
+    const broken = async () => {
+      throw new Error("as asked");
+    };
+    api.registerService({ id: "broken", start: broken, stop: broken });
+    api.registerHttpRoute({ path: "/state", handler: () => ({ body: state }) });
+    api.registerHttpRoute({
+      path: "/echo",
+      match: "prefix",
+      auth: "gateway",
+      async handler({ body, headers, method, path, query }) {
+        if (body === "throw") throw new Error("as asked");
+        if (body === "garbage") return { stauts: 200 };
+        return { status: 201, headers: { "X-Probe": "yes" }, body: [method, path, query, headers["x-from"], body] };
+      },
+    });
+    api.registerCommand({ name: "sync", description: "Fetches it all." });
   },
 });

@@ -21,7 +21,11 @@ HOOKS = [
     {"hook": "before_prompt_build", "requiresToolAuthority": True},
 ]
 ECHO = {"name": "echo", "description": "Says it again.", "parameters": {"type": "object"}, "replaySafe": True}
+SERVICES = [{"id": "poller"}, {"id": "broken"}]
+ROUTES = [{"path": "/state"}, {"path": "/echo", "match": "prefix", "auth": "gateway"}]
+COMMANDS = [{"name": "sync", "description": "Fetches it all."}]
 NOTHING = object()
+state = "idle"
 
 
 def say(**line):
@@ -97,10 +101,39 @@ def handle(line):
     return "an observer's answer"
 
 
+def service(name, turn):
+    global state
+    if name == "broken":
+        raise RuntimeError("as asked")
+    state = {"start": "started", "stop": "stopped"}[turn]
+    return NOTHING
+
+
+def route(path, request):
+    if path == "/state":
+        return {"body": state}
+    if request["body"] == "throw":
+        raise RuntimeError("as asked")
+    if request["body"] == "garbage":
+        return {"stauts": 200}
+    seen = [request[key] for key in ("method", "path", "query")] + [request["headers"]["x-from"], request["body"]]
+    return {"status": 201, "headers": {"X-Probe": "yes"}, "body": seen}
+
+
+def answer(line):
+    if line["type"] == "tool":
+        return {"echo": line["params"]}
+    if line["type"] == "service":
+        return service(line["service"], line["turn"])
+    if line["type"] == "route":
+        return route(line["route"], line["request"])
+    return handle(line)
+
+
 def work(line):
     call = line["call"]
     try:
-        result = {"echo": line["params"]} if line["type"] == "tool" else handle(line)
+        result = answer(line)
         if result is NOTHING:
             say(type="result", call=call)
         else:
@@ -117,7 +150,8 @@ for text in sys.stdin:
     if kind == "register":
         print("a line that is not of the protocol", flush=True)
         say(type="log", level="info", message="registering")
-        say(type="registered", hooks=HOOKS, policies=[{"id": "budget"}] * 2, tools=[ECHO])
+        serving = {"services": SERVICES, "routes": ROUTES, "commands": COMMANDS}
+        say(type="registered", hooks=HOOKS, policies=[{"id": "budget"}] * 2, tools=[ECHO], **serving)
     elif kind == "stop":
         break
     elif kind == "cancel":

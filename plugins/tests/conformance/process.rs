@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
 use understudy_messages::hooks::{HookContext, HookResult};
 use understudy_messages::plugin::{CallError, CallHook};
+use understudy_messages::service::{CallRoute, CallService, RouteRequest, ServiceTurn};
 use understudy_plugins::Instance;
 use understudy_plugins::process::{ProcessInstance, ProcessOptions};
 
@@ -235,5 +236,58 @@ async fn a_child_that_answers_no_cancelled_call_is_killed_and_started_again() {
     }
     let (lost, ()) = tokio::join!(judge(&instance), async { clock.advance(patience) });
     assert_eq!(lost, Err(CallError::Gone));
+    instance.stop().await;
+}
+
+#[tokio::test]
+async fn a_service_that_ran_is_started_again_with_its_child_and_one_that_was_stopped_is_not() {
+    // it dies when it is asked by its gate, and says how often a service was started in it
+    let script = r#"
+        starts=0
+        while read -r line; do
+            call=${line#*'"call":'}; call=${call%%,*}
+            case $line in
+                *'"register"'*) echo '{"type":"registered","hooks":[{"hook":"before_tool_call"}],
+                    "services":[{"id":"a"}],"routes":[{"path":"/starts"}]}' | tr -d '\n'; echo ;;
+                *'"start"'*) starts=$((starts + 1)); echo "{\"type\":\"result\",\"call\":$call}" ;;
+                *'"route"'*) echo "{\"type\":\"result\",\"call\":$call,\"result\":{\"body\":\"$$ $starts\"}}" ;;
+                *'"service"'*) echo "{\"type\":\"result\",\"call\":$call}" ;;
+                *'"hook"'*) exit 3 ;;
+            esac
+        done
+    "#;
+    let instance = ProcessInstance::load(shell(script)).await.expect("it registers");
+    let service = async |turn| {
+        let call = CallService {
+            service: "a".to_owned(),
+            turn,
+            cancel: CancellationToken::new(),
+        };
+        instance.call_service(call).await
+    };
+    let state = async || {
+        let call = CallRoute {
+            route: "/starts".to_owned(),
+            request: RouteRequest::default(),
+            cancel: CancellationToken::new(),
+        };
+        let answer = instance.call_route(call).await.ok()?;
+        let (pid, starts) = answer.body.split_once(' ').expect("two words");
+        Some((pid.to_owned(), starts.to_owned()))
+    };
+    // the state of a child that is not this one, once it says it
+    let successor = async |before: &str, wanted: &str| loop {
+        match state().await {
+            Some((pid, starts)) if pid != before && starts == wanted => return pid,
+            _ => Clock::real().sleep(Duration::from_millis(10)).await,
+        }
+    };
+    assert_eq!(service(ServiceTurn::Start).await, Ok(()));
+    let (first, _) = state().await.expect("an answer");
+    assert_eq!(judge(&instance).await, Err(CallError::Gone), "it dies");
+    let second = successor(&first, "1").await;
+    assert_eq!(service(ServiceTurn::Stop).await, Ok(()));
+    assert_eq!(judge(&instance).await, Err(CallError::Gone), "it dies again");
+    successor(&second, "0").await;
     instance.stop().await;
 }

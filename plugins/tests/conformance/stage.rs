@@ -12,6 +12,7 @@ use understudy_messages::hooks::{
 };
 use understudy_messages::ids::Name;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
+use understudy_messages::service::{CallRoute, CallService, RouteAnswer, RouteRequest, ServiceTurn};
 use understudy_plugins::Instance;
 use understudy_plugins::registration::Handler;
 
@@ -177,6 +178,30 @@ impl Stage {
         self.within(self.instance.call_tool(call)).await
     }
 
+    pub(crate) async fn service(&self, service: &str, turn: ServiceTurn) -> Result<(), CallError> {
+        let call = CallService {
+            service: service.to_owned(),
+            turn,
+            cancel: CancellationToken::new(),
+        };
+        self.within(self.instance.call_service(call)).await
+    }
+
+    pub(crate) async fn route(&self, route: &str, body: &str) -> Result<RouteAnswer, CallError> {
+        let call = CallRoute {
+            route: route.to_owned(),
+            request: RouteRequest {
+                method: "POST".to_owned(),
+                path: route.to_owned(),
+                query: "a=b".to_owned(),
+                headers: [("x-from".to_owned(), "test".to_owned())].into(),
+                body: body.to_owned(),
+            },
+            cancel: CancellationToken::new(),
+        };
+        self.within(self.instance.call_route(call)).await
+    }
+
     pub(crate) async fn within<T>(&self, future: impl Future<Output = T>) -> T {
         let end = self.clock.now() + PATIENCE;
         self.clock.timeout_at(end, future).await.expect("it has to come")
@@ -213,6 +238,7 @@ pub(crate) fn tool_call(what: &str) -> HookEvent {
     let mut params = Map::new();
     params.insert("do".to_owned(), what.into());
     HookEvent::BeforeToolCall {
+        run_id: None,
         tool_name: "exec".into(),
         params: Arc::new(params),
         tool_call_id: "c1".to_owned(),

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
 use understudy_messages::hooks::{HookContext, HookResult};
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
+use understudy_messages::service::{CallRoute, CallService, RouteAnswer};
 use understudy_plugins::Instance;
 use understudy_plugins::declared::Declared;
 use understudy_plugins::registration::Registration;
@@ -33,10 +34,17 @@ pub(crate) async fn probe() -> Box<dyn Instance> {
             if told["tool"] == "echo" {
                 return answer(&json!({ "echo": told["params"] }));
             }
+            if let Some(service) = told["service"].as_str() {
+                let done = probe.service(service, told["turn"].as_str().expect("a turn"));
+                return done.map_or_else(|words| Some((500, words.into_bytes())), |()| Some((204, Vec::new())));
+            }
             let does = match told["policy"].as_str() {
                 Some(policy) => {
                     assert!(policy == "budget" && told.get("hook").is_none());
                     probe.policy(&told["event"]).await
+                }
+                None if told["route"].is_string() => {
+                    probe.route(told["route"].as_str().expect("a route"), &told["request"])
                 }
                 None => {
                     let hook = told["hook"].as_str().expect("a hook");
@@ -67,6 +75,9 @@ pub(crate) async fn probe() -> Box<dyn Instance> {
         "tools": [
             { "name": "echo", "description": "Says it again.", "parameters": { "type": "object" }, "replaySafe": true },
         ],
+        "services": [{ "id": "poller" }, { "id": "broken" }],
+        "routes": [{ "path": "/state" }, { "path": "/echo", "match": "prefix", "auth": "gateway" }],
+        "commands": [{ "name": "sync", "description": "Fetches it all." }],
     });
     Box::new(Both {
         instance: instance(&server.url(), hooks, |_| {}),
@@ -117,6 +128,14 @@ impl Instance for Both {
 
     fn call_tool(&self, call: CallTool) -> futures::future::BoxFuture<'static, Result<Value, CallError>> {
         self.instance.call_tool(call)
+    }
+
+    fn call_service(&self, call: CallService) -> futures::future::BoxFuture<'static, Result<(), CallError>> {
+        self.instance.call_service(call)
+    }
+
+    fn call_route(&self, call: CallRoute) -> futures::future::BoxFuture<'static, Result<RouteAnswer, CallError>> {
+        self.instance.call_route(call)
     }
 
     fn stop(&self) -> futures::future::BoxFuture<'static, ()> {

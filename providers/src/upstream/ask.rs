@@ -104,6 +104,9 @@ impl Exchange<'_> {
         let url = places.find(turn.endpoint, settings.api, model, turn.facts.stream);
         let mut request = Request::new(Method::POST, url.ok_or_else(nowhere)?);
         *request.headers_mut() = self.headers();
+        if let Some(traffic) = &self.attempt.traffic {
+            traffic.asked(body.len());
+        }
         *request.body_mut() = Some(body.into());
         Ok((request, dropped))
     }

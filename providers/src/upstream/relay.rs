@@ -87,6 +87,7 @@ impl<'a> Relay<'a> {
             let rang = read.is_none();
             match read {
                 Some(Ok(Some(bytes))) => {
+                    self.exchange.note_heard(&bytes);
                     self.frames.push(bytes);
                     if let Some(whole) = self.read_frames().await? {
                         return Ok(whole);

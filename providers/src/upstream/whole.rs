@@ -128,6 +128,7 @@ impl Exchange<'_> {
         let mut body = BytesMut::with_capacity(announced);
         let lost = |error: reqwest::Error| failed(transport(fault(&error, TransportFault::Lost)));
         while let Some(bytes) = response.chunk().await.map_err(lost)? {
+            self.note_heard(&bytes);
             if body.len() + bytes.len() > LARGEST {
                 return Err(too_large());
             }

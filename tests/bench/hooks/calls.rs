@@ -191,6 +191,7 @@ fn cpu() -> Duration {
 fn tool_call(conversation: Arc<Snapshot>) -> HookEvent {
     let params = Map::from_iter([("command".to_owned(), "ls -l".into())]);
     HookEvent::BeforeToolCall {
+        run_id: None,
         tool_name: "exec".into(),
         params: Arc::new(params),
         tool_call_id: "call_1".to_owned(),

@@ -9,7 +9,7 @@ use futures::FutureExt;
 use serde_json::{Value, json};
 use understudy_actors::hooks::{Access, HookTable, Hooks, LoadedPlugin};
 use understudy_actors::plugin::{PluginInstanceActor, Served};
-use understudy_actors::supervision::Tasks;
+use understudy_actors::supervision::{Supervision, Tasks};
 use understudy_actors::telemetry::Telemetry;
 use understudy_messages::clock::Clock;
 use understudy_messages::hooks::{HookEvent, HookResult, Parsed};
@@ -162,13 +162,20 @@ impl House {
             folder: PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/bench/hooks")),
             settings: plugin.settings(),
             workspaces: Vec::new(),
+            grants: Default::default(),
+            limits: Default::default(),
             clock: Clock::real(),
         };
         self.hosts.native = vec![Arc::new(plugin)];
         let instance = self.hosts.load(plugin.host(), load).await.expect("it registers");
         let registration = instance.registration().clone();
         assert_eq!((registration.warnings.len(), registration.hooks.is_empty()), (0, false));
-        let served = Served::new(ID.into(), instance);
+        let supervision = Supervision {
+            tasks: Tasks::new(),
+            clock: Clock::real(),
+            telemetry: self.telemetry.clone(),
+        };
+        let served = Served::new(ID.into(), instance, None, &supervision);
         let arbiter = Arbiter::with_tokio_rt(understudy::shared_runtime);
         let actor = PluginInstanceActor::start_in_arbiter(&arbiter.handle(), {
             let served = served.clone();
@@ -202,7 +209,7 @@ impl House {
 
     pub async fn stop(&self) {
         for (served, arbiter) in &self.at_work {
-            served.stop().await;
+            served.stop().await.expect("it lets go");
             arbiter.stop();
         }
     }

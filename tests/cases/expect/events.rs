@@ -6,10 +6,11 @@ use serde_json::{Map, Value};
 use super::Complaints;
 use super::rules::{Number, is_part_of};
 use crate::hooks::Fired;
+use crate::plugins::OBSERVER;
 use crate::seen::Seen;
 
 /// A hook, as cases name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Hook {
     ModelFailover,
@@ -27,9 +28,47 @@ pub(crate) enum Hook {
 }
 
 impl Hook {
-    /// Whether nothing is seen of it without a plugin.
-    pub(crate) fn is_seen_by_plugins_alone(self) -> bool {
-        self == Self::BeforeToolCall
+    pub(crate) const ALL: [Self; 10] = [
+        Self::ModelFailover,
+        Self::ModelFailureTerminal,
+        Self::AgentEnd,
+        Self::AfterResponse,
+        Self::OnError,
+        Self::BeforePromptBuild,
+        Self::BeforeAgentStart,
+        Self::BeforeAgentRun,
+        Self::BeforeModelCall,
+        Self::BeforeToolCall,
+    ];
+
+    /// The product's hook.
+    pub(crate) const fn products(self) -> &'static str {
+        match self {
+            Self::ModelFailover => "model_failover",
+            Self::ModelFailureTerminal => "model_failure_terminal",
+            Self::AgentEnd | Self::AfterResponse | Self::OnError => "agent_end",
+            Self::BeforePromptBuild | Self::BeforeAgentStart => "before_prompt_build",
+            Self::BeforeAgentRun | Self::BeforeModelCall => "before_agent_run",
+            Self::BeforeToolCall => "before_tool_call",
+        }
+    }
+
+    /// Whether the product's hook with these facts is the case's. `model_failover` counts moves to another model only
+    /// (design §2.5).
+    pub(crate) fn concerns(self, facts: &Map<String, Value>) -> bool {
+        let is = |name: &str, value: Value| facts.get(name) == Some(&value);
+        match self {
+            Self::ModelFailover => is("decision", "fallback_model".into()),
+            Self::AfterResponse => is("success", true.into()),
+            Self::OnError => is("success", false.into()),
+            Self::ModelFailureTerminal
+            | Self::AgentEnd
+            | Self::BeforePromptBuild
+            | Self::BeforeAgentStart
+            | Self::BeforeAgentRun
+            | Self::BeforeModelCall
+            | Self::BeforeToolCall => true,
+        }
     }
 }
 
@@ -44,22 +83,19 @@ pub(crate) struct EventRule {
     payload: Option<Map<String, Value>>,
     /// Every firing, in order.
     payloads: Option<Vec<Map<String, Value>>>,
+    /// Whose view is meant; without it the observer's.
     plugin: Option<String>,
     request: Option<String>,
 }
 
 impl EventRule {
-    /// Whose view of the hook is meant.
-    pub(crate) fn plugin(&self) -> Option<&str> {
-        self.plugin.as_deref()
-    }
-
     fn concerns(&self, fired: &Fired) -> bool {
         let asked = self
             .request
             .as_ref()
             .is_none_or(|request| fired.request.as_ref() == Some(request));
-        fired.hook == self.hook && asked
+        let plugin = self.plugin.as_deref().unwrap_or(OBSERVER);
+        fired.hook == self.hook && fired.plugin == plugin && asked
     }
 
     fn describes(&self, fired: &Fired) -> bool {
@@ -69,7 +105,7 @@ impl EventRule {
 }
 
 pub(super) fn check(rules: &[EventRule], seen: &Seen, complaints: &mut Complaints) {
-    for rule in rules.iter().filter(|rule| !rule.hook.is_seen_by_plugins_alone()) {
+    for rule in rules {
         if let Some(request) = &rule.request {
             let sent = seen.replies.contains_key(request);
             complaints.unless(sent, "events.request", request, &"no such request");

@@ -6,10 +6,11 @@ use serde::Deserialize;
 use understudy_actors::telemetry;
 
 use super::Complaints;
-use crate::seen::Seen;
+use crate::plugins::OBSERVER;
+use crate::seen::{Page, Seen};
 
 /// What a metric is for, whatever a product calls it.
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Role {
     Requests,
@@ -37,7 +38,8 @@ impl Role {
             Self::InFlight => Some((telemetry::TURNS_IN_FLIGHT, &[])),
             Self::RegistryGeneration => Some((telemetry::GENERATION, &[])),
             Self::StreamParseFaults => Some((telemetry::PARSE_FAULTS, &[])),
-            Self::SessionsLive | Self::Reloads | Self::HookFailures => None,
+            Self::HookFailures => Some((telemetry::HOOK_CALLS, &[])),
+            Self::SessionsLive | Self::Reloads => None,
         }
     }
 }
@@ -58,14 +60,23 @@ impl MetricRule {
     fn labels(&self) -> Vec<(&str, &str)> {
         let mut labels = Vec::new();
         for (name, value) in &self.labels {
-            match value.split_once('/') {
-                Some((provider, model)) if name == "target" => {
-                    labels.extend([("provider", provider), ("model", model)]);
-                }
-                Some(_) | None => labels.push((name, value)),
+            match (&**name, value.split_once('/')) {
+                ("target", Some((provider, model))) => labels.extend([("provider", provider), ("model", model)]),
+                ("kind", _) if self.role == Role::HookFailures => labels.push(("outcome", value)),
+                (name, _) => labels.push((name, value)),
             }
         }
         labels
+    }
+
+    /// The labels of every series that belongs to it. Whoever names no kind of a hook's failure means all of them.
+    fn series<'a>(&'a self, implied: &[(&'a str, &'a str)]) -> Vec<Vec<(&'a str, &'a str)>> {
+        let labels = [&self.labels()[..], implied].concat();
+        let of_kind = |outcome| [&labels[..], &[("outcome", outcome)]].concat();
+        match self.role == Role::HookFailures && !self.labels.contains_key("kind") {
+            true => ["error", "timeout", "refused"].map(of_kind).into(),
+            false => vec![labels],
+        }
     }
 }
 
@@ -84,11 +95,17 @@ pub(super) fn check(rules: &[MetricRule], seen: &Seen, complaints: &mut Complain
             complaints.add("metrics", rule, &"no such metric yet");
             continue;
         };
-        let labels = [&rule.labels()[..], implied].concat();
-        if !seen.after.scrape.has(metric.name, &labels) {
+        let series = rule.series(implied);
+        if !series.iter().any(|labels| seen.after.scrape.has(metric.name, labels)) {
             complaints.add("metrics", rule, &"no such series");
         }
-        let [before, after] = [&seen.before, &seen.after].map(|page| page.scrape.sum(metric.name, &labels));
+        let sum = |page: &Page| {
+            series
+                .iter()
+                .map(|labels| page.scrape.sum(metric.name, labels))
+                .sum::<f64>()
+        };
+        let [before, after] = [&seen.before, &seen.after].map(sum);
         let unlike = |expected: Option<f64>, seen: f64| expected.is_some_and(|expected| (expected - seen).abs() > 0.5);
         complaints.unless(!unlike(rule.delta, after - before), "metrics", rule, &(after - before));
         complaints.unless(!unlike(rule.value, after), "metrics", rule, &after);
@@ -97,7 +114,7 @@ pub(super) fn check(rules: &[MetricRule], seen: &Seen, complaints: &mut Complain
 
 pub(super) fn shape(shape: &MetricsShape, seen: &Seen, complaints: &mut Complaints) {
     if let Some(most) = shape.series_growth_max {
-        let growth = seen.after.scrape.series().saturating_sub(seen.before.scrape.series());
+        let growth = series(&seen.after).saturating_sub(series(&seen.before));
         complaints.unless(growth <= most, "metrics_shape.series_growth_max", &most, &growth);
     }
     let never = shape
@@ -119,4 +136,11 @@ pub(super) fn shape(shape: &MetricsShape, seen: &Seen, complaints: &mut Complain
             .find(|line| !line.starts_with('#') && line.contains(text));
         complaints.unless(found.is_none(), "metrics_shape.label_values_never_match", &text, &found);
     }
+}
+
+/// The number of series, without those of the plugin that every case has beside its own.
+fn series(page: &Page) -> usize {
+    let observers = format!("plugin=\"{OBSERVER}\"");
+    let of_observer = page.text.lines().filter(|line| line.contains(&observers)).count();
+    page.scrape.series().saturating_sub(of_observer)
 }

@@ -10,6 +10,8 @@ pub(crate) mod rules;
 pub(crate) mod state;
 pub(crate) mod texts;
 pub(crate) mod timing;
+pub(crate) mod tools;
+pub(crate) mod transcripts;
 
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Display};
@@ -19,7 +21,7 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::seen::Seen;
-use events::EventRule;
+use events::{EventRule, Hook};
 use metrics::{MetricRule, MetricsShape};
 use received::BodyRule;
 use responses::ResponseRule;
@@ -49,11 +51,12 @@ pub(crate) struct Expect {
     pub(crate) logs_contain: Vec<String>,
     /// How long the clock runs on after the last answer.
     pub(crate) wait_ms_after: u64,
-    // these belong to features to come: `skips` names them, and what it does not skip for is named as unchecked
-    pub(crate) tools_executed: Option<Value>,
-    pub(crate) session_transcript: Option<Value>,
+    /// Calls of tools that reached somebody who runs them.
+    pub(crate) tools_executed: Option<u64>,
+    /// Who said what, by session: `user:hi`.
+    pub(crate) session_transcript: Option<BTreeMap<String, Vec<String>>>,
+    // these belong to features to come: `skips` names them
     pub(crate) instances: Option<Value>,
-    pub(crate) deliveries: Option<Value>,
     pub(crate) rss: Option<Value>,
     /// For people.
     #[serde(rename = "note")]
@@ -67,6 +70,12 @@ impl Expect {
     /// Whether somebody will look at the log.
     pub(crate) fn searches_the_log(&self) -> bool {
         !self.never_anywhere.is_empty() || !self.logs_contain.is_empty()
+    }
+
+    /// Whether somebody will look at calls of tools.
+    pub(crate) fn is_about_tools(&self) -> bool {
+        let named = self.events.iter().any(|event| event.hook == Hook::BeforeToolCall);
+        named || self.tools_executed.is_some()
     }
 
     /// Every expectation that does not hold.
@@ -84,6 +93,8 @@ impl Expect {
         state::check(&self.state, seen, &mut complaints);
         timing::check(&self.timing, seen, &mut complaints);
         texts::check(self, seen, &mut complaints);
+        tools::check(self.tools_executed, seen, &mut complaints);
+        transcripts::check(self.session_transcript.as_ref(), seen, &mut complaints);
         complaints
     }
 }

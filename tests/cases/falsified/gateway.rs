@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{sample, tells_apart};
+use super::{sample, tells_apart, tells_apart_in};
 use crate::expect::Expect;
 use crate::windows::{self, Scope};
 
@@ -18,6 +18,8 @@ fn a_false_count_of_a_hook_is_refused() {
             event(json!({ "hook": "model_failover" })),
             event(json!({ "hook": "model_failure_terminal", "count": 0 })),
             event(json!({ "hook": "model_failover", "request": "r2", "count": 0 })),
+            event(json!({ "hook": "before_tool_call", "plugin": "guard", "request": "r1", "count": 1 })),
+            event(json!({ "hook": "before_tool_call", "count": 0 })),
         ],
         &[
             event(json!({ "hook": "model_failover", "count": 0 })),
@@ -25,6 +27,9 @@ fn a_false_count_of_a_hook_is_refused() {
             event(json!({ "hook": "model_failure_terminal" })),
             event(json!({ "hook": "model_failover", "request": "r2", "count": 1 })),
             event(json!({ "hook": "model_failover", "request": "r9", "count": 0 })),
+            event(json!({ "hook": "before_tool_call", "plugin": "guard", "count": 0 })),
+            event(json!({ "hook": "before_tool_call", "plugin": "other" })),
+            event(json!({ "hook": "model_failover", "plugin": "guard" })),
         ],
     );
 }
@@ -48,6 +53,32 @@ fn a_false_payload_is_refused() {
 }
 
 #[test]
+fn a_false_number_of_executed_tools_is_refused() {
+    let executed = |number: u64| json!({ "tools_executed": number });
+    tells_apart(&[executed(1)], &[executed(0), executed(2)]);
+    let mut cut = sample();
+    let body = |reply: &crate::reply::Reply| String::from_utf8_lossy(&reply.body).into_owned();
+    for reply in cut.replies.values_mut() {
+        reply.body = body(reply).replace("\"stop\"", "\"length\"").into_bytes();
+    }
+    tells_apart_in(&cut, &[executed(0)], &[executed(1)]);
+}
+
+#[test]
+fn a_false_transcript_is_refused() {
+    let kept = |session: &str, lines: Value| json!({ "session_transcript": { session: lines } });
+    tells_apart(
+        &[kept("s1", json!(["user:hi", "assistant:ok"]))],
+        &[
+            kept("s1", json!(["user:hi"])),
+            kept("s1", json!(["user:hi", "user:hi", "assistant:ok"])),
+            kept("s1", json!(["assistant:ok", "user:hi"])),
+            kept("s2", json!([])),
+        ],
+    );
+}
+
+#[test]
 fn events_that_were_missed_are_refused() {
     let mut seen = sample();
     seen.events_missed = 1;
@@ -62,6 +93,8 @@ fn a_false_metric_is_refused() {
             metric(json!({ "role": "requests", "labels": { "outcome": "ok" }, "delta": 2 })),
             metric(json!({ "role": "tokens", "labels": { "target": "b/m2" }, "delta": 2 })),
             metric(json!({ "role": "in_flight", "value": 0 })),
+            metric(json!({ "role": "hook_failures", "labels": { "plugin": "logger" }, "delta": 2 })),
+            metric(json!({ "role": "hook_failures", "labels": { "plugin": "logger", "kind": "error" }, "delta": 2 })),
         ],
         &[
             metric(json!({ "role": "requests", "labels": { "outcome": "ok" }, "delta": 1 })),
@@ -69,6 +102,9 @@ fn a_false_metric_is_refused() {
             metric(json!({ "role": "tokens", "labels": { "target": "a/m1" }, "delta": 0 })),
             metric(json!({ "role": "in_flight", "value": 1 })),
             metric(json!({ "role": "reloads", "delta": 0 })),
+            metric(json!({ "role": "hook_failures", "labels": { "plugin": "logger" }, "delta": 4 })),
+            metric(json!({ "role": "hook_failures", "labels": { "plugin": "logger", "kind": "timeout" }, "delta": 2 })),
+            metric(json!({ "role": "hook_failures", "labels": { "plugin": "other" }, "delta": 2 })),
         ],
     );
 }

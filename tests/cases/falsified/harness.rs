@@ -7,6 +7,12 @@ use crate::case::{Action, Case};
 use crate::expect::Expect;
 use crate::skips::{self, Feature};
 
+/// A case with a plugin that behaves so at a hook.
+fn behaving(hook: &str, behaviour: Value) -> Result<Case, serde_json::Error> {
+    let plugin = json!([{ "id": "p", "hooks": { hook: behaviour }, "timeout_ms": 300, "priority": 5 }]);
+    case(|case| case["config"]["plugins"] = plugin)
+}
+
 fn case(edit: impl FnOnce(&mut Value)) -> Result<Case, serde_json::Error> {
     let mut case = json!({
         "id": "c", "theme": "", "source": [], "symptom": "", "why": "", "decision": "settled",
@@ -38,6 +44,13 @@ fn a_key_that_nobody_knows_is_refused_wherever_it_stands() {
     for rule in rules {
         assert!(serde_json::from_value::<Expect>(rule.clone()).is_err(), "{rule}");
     }
+}
+
+#[test]
+fn a_plugin_that_does_what_nobody_knows_is_refused() {
+    assert!(behaving("on_error", json!({ "throw": true })).is_ok());
+    assert!(behaving("on_error", json!({ "explode": true })).is_err());
+    assert!(behaving("on_birthday", json!({ "throw": true })).is_err());
 }
 
 #[test]
@@ -81,11 +94,7 @@ fn a_case_is_skipped_for_what_it_uses_and_else_never() {
         Some(Feature::Reload)
     );
     for (expect, feature) in [
-        (json!({ "session_transcript": {} }), Feature::NativeSessions),
-        (
-            json!({ "events": [{ "hook": "on_error", "plugin": "p" }] }),
-            Feature::Plugins,
-        ),
+        (json!({ "instances": {} }), Feature::Reload),
         (json!({ "metrics": [{ "role": "reloads" }] }), Feature::Reload),
         (json!({ "rss": {} }), Feature::SessionsAtScale),
     ] {
@@ -94,17 +103,24 @@ fn a_case_is_skipped_for_what_it_uses_and_else_never() {
 }
 
 #[test]
-fn what_plugins_alone_see_is_named_as_not_checked() {
-    let in_part = |expect: Value| {
-        let case = case(|case| case["expect"] = expect).expect("a case");
-        assert_eq!(skips::missing(&case), None);
-        skips::is_checked_in_part(&case)
+fn what_a_session_keeps_is_asked_for_where_it_is_kept() {
+    let body = json!({ "model": "main", "stream": true, "messages": [{ "role": "user", "content": "hi" }] });
+    let step = json!({ "at_ms": 0, "do": "request", "id": "r1", "api": "openai-chat", "session": "s1", "body": body });
+    let asked = |expect: Value| {
+        let case = case(|case| {
+            case["steps"] = json!([step]);
+            case["expect"] = expect;
+        });
+        let mut steps = case.expect("a case").by_sessions().steps;
+        match steps.remove(0).action {
+            Action::Request(request) => (request.path(), request.sent()),
+            other => panic!("{other:?}"),
+        }
     };
-    assert!(in_part(json!({ "tools_executed": 0 })));
-    assert!(in_part(
-        json!({ "events": [{ "hook": "before_tool_call", "count": 2 }] })
-    ));
-    assert!(!in_part(json!({ "events": [{ "hook": "model_failover" }] })));
+    assert_eq!(asked(json!({})), ("/v1/chat/completions".to_owned(), body.clone()));
+    let (path, sent) = asked(json!({ "session_transcript": { "s1": ["user:hi"] } }));
+    assert_eq!(path, "/v1/sessions/s1/turns");
+    assert_eq!(sent, json!({ "model": "main", "stream": true, "input": "hi" }));
 }
 
 #[test]

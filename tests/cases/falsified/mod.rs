@@ -18,6 +18,7 @@ use crate::expect::Expect;
 use crate::expect::events::Hook;
 use crate::hooks::Fired;
 use crate::log::Log;
+use crate::plugins::OBSERVER;
 use crate::reply::Reply;
 use crate::seen::{Call, Page, Seen};
 use crate::windows::{Scope, Window};
@@ -70,7 +71,12 @@ fn sample() -> Seen {
             ),
             fired(Hook::AgentEnd, "r1", json!({ "success": true })),
             fired(Hook::AgentEnd, "r2", json!({ "success": false })),
+            Fired {
+                plugin: "guard".to_owned(),
+                ..fired(Hook::BeforeToolCall, "r1", json!({ "toolName": "add" }))
+            },
         ],
+        transcripts: [("s1".to_owned(), vec!["user:hi".to_owned(), "assistant:ok".to_owned()])].into(),
         events_missed: 0,
         event_texts: "[{\"event\":\"turn_ended\"}]".to_owned(),
         before: Page::new(metrics(0, 1)),
@@ -92,12 +98,14 @@ fn logged(line: &str) -> Log {
 }
 
 fn metrics(turns: u32, in_flight: u32) -> String {
-    use understudy_actors::telemetry::{TOKENS_TOTAL, TURNS, TURNS_IN_FLIGHT};
+    use understudy_actors::telemetry::{HOOK_CALLS, TOKENS_TOTAL, TURNS, TURNS_IN_FLIGHT};
     let (tokens, turns_total, turns_in_flight) = (TOKENS_TOTAL.name, TURNS.name, TURNS_IN_FLIGHT.name);
+    let hooks = HOOK_CALLS.name;
     let rare = if turns > 0 { "rare 1\n" } else { "" };
     format!(
         "# HELP gpt-junk\n{turns_total}{{outcome=\"ok\"}} {turns}\n{tokens}{{provider=\"b\",model=\"m2\",kind=\"output\"}} {turns}\n\
-         {turns_in_flight}{{agent=\"default\"}} {in_flight}\n{rare}"
+         {turns_in_flight}{{agent=\"default\"}} {in_flight}\n{rare}\
+         {hooks}{{plugin=\"logger\",outcome=\"error\"}} {turns}\n{hooks}{{plugin=\"logger\",outcome=\"ok\"}} {turns}\n"
     )
 }
 
@@ -161,6 +169,7 @@ fn call(target: &str, started: u64, end: Option<(u64, EndedBy)>, body: &str) -> 
 
 fn fired(hook: Hook, request: &str, payload: Value) -> Fired {
     Fired {
+        plugin: OBSERVER.to_owned(),
         hook,
         request: Some(request.to_owned()),
         payload,

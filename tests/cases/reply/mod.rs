@@ -11,6 +11,7 @@ use crate::case::ClientApi;
 
 mod chat;
 mod messages;
+mod native;
 mod responses;
 
 /// What a client got. Times count from the simulator's start, on the case's clock.
@@ -125,6 +126,7 @@ impl Reply {
             ClientApi::OpenaiChat => self.read_by(chat::Reader::default()),
             ClientApi::OpenaiResponses => self.read_by(responses::Reader::default()),
             ClientApi::Anthropic => self.read_by(messages::Reader::default()),
+            ClientApi::Native => self.read_by(native::Reader),
         }
     }
 

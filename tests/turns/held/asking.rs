@@ -194,6 +194,7 @@ impl Asking {
             continuable: how.continuable,
             gated: !how.ungated,
             credential: 0,
+            traffic: None,
             cancel: turn.context.cancel.child(),
         };
         let mut frames = Vec::new();

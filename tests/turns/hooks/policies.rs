@@ -45,6 +45,7 @@ fn hooks(plugins: &[LoadedPlugin], missing: Vec<(Arc<str>, Vec<Hook>)>) -> Hooks
 
 fn call() -> HookEvent {
     HookEvent::BeforeToolCall {
+        run_id: None,
         tool_name: "pay".into(),
         params: Arc::new(map(json!({ "to": "a", "sum": 7 }))),
         tool_call_id: "c1".to_owned(),

@@ -186,6 +186,7 @@ fn hooks(plugins: &[LoadedPlugin]) -> Hooks {
 
 async fn judged(plugins: &[LoadedPlugin]) -> ToolFate {
     let event = HookEvent::BeforeToolCall {
+        run_id: None,
         tool_name: "read".into(),
         params: Default::default(),
         tool_call_id: "c1".to_owned(),

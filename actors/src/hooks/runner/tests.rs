@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::json;
-use understudy_messages::hooks::{Parsed, Snapshot, ToolFate, ToolVerdict};
+use serde_json::{Value, json};
+use understudy_messages::hooks::{Parsed, Snapshot, ToolFate, ToolVerdict, wire};
 use understudy_messages::plugin::TurnHooks;
 use understudy_plugins::registration::{Handler, HookOptions, QuickHandler, Registration};
 
@@ -36,6 +36,7 @@ fn call() -> (HookEvent, Arc<Snapshot>) {
         ..Parsed::default()
     });
     let event = HookEvent::BeforeToolCall {
+        run_id: None,
         tool_name: "read".into(),
         params: Arc::default(),
         tool_call_id: "1".to_owned(),
@@ -97,4 +98,23 @@ async fn a_veto_carries_its_reason() {
         veto: true,
     };
     assert_eq!(fate, blocked);
+}
+
+#[tokio::test]
+async fn a_guard_is_asked_without_tools_that_cannot_be_read_and_may_block_case_18() {
+    let told = Arc::new(std::sync::Mutex::new(Value::Null));
+    let seen = told.clone();
+    let guard: QuickHandler = Arc::new(move |event, _| {
+        *seen.lock().expect("whole") = wire::event_json(event, true);
+        Ok(HookResult::Tool(ToolVerdict {
+            block: true,
+            ..ToolVerdict::default()
+        }))
+    });
+    let (event, conversation) = call();
+    assert!(conversation.look().tools.is_none());
+    let fate = guarded(true, guard).judge(event, Arc::default()).await;
+    assert!(matches!(fate, ToolFate::Blocked { veto: true, .. }), "{fate:?}");
+    let told = told.lock().expect("whole");
+    assert!(told.get("tools").is_none() && told["messages"].is_array(), "{told}");
 }

@@ -39,6 +39,7 @@ impl Conductor {
             continuable: self.is_continuable(),
             gated: self.turn.is_gated(),
             credential,
+            traffic: self.traffic.clone(),
             cancel: self.turn.cancel.child(),
         };
         let port = slot.ok_or_else(lost)?;

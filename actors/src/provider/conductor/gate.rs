@@ -128,6 +128,7 @@ impl Conductor {
             return Some(Ruling::unreadable());
         };
         let event = HookEvent::BeforeToolCall {
+            run_id: context.run_id.clone(),
             tool_name: call.name.clone(),
             params: params.clone(),
             tool_call_id: call.id.clone(),
@@ -162,6 +163,7 @@ impl Conductor {
         self.context.telemetry.tool_called(tool, ToolOutcome::Blocked, None);
         if self.turn.hooks.fires(Hook::AfterToolCall) {
             let event = HookEvent::AfterToolCall {
+                run_id: context.run_id.clone(),
                 tool_name: call.name.clone(),
                 params: call.params.clone().unwrap_or_default(),
                 tool_call_id: call.id.clone(),

@@ -175,6 +175,7 @@ impl Conductor {
         let (call, is_error) = (running.call, outcome != ToolOutcome::Ok);
         if self.turn.hooks.fires(Hook::AfterToolCall) {
             let event = HookEvent::AfterToolCall {
+                run_id: running.context.run_id.clone(),
                 tool_name: call.name.clone(),
                 params,
                 tool_call_id: call.id.clone(),
@@ -253,8 +254,20 @@ fn said(pieces: &[Piece]) -> Progress {
     each.max().unwrap_or_default()
 }
 
-/// What a model is told of a value.
+/// What a model is told of a value. A list of texts under `content`, as tools of plugins return it, is those texts.
 fn text(value: &Value) -> String {
+    let parts = value["content"].as_array().filter(|parts| !parts.is_empty());
+    let is_text = |part: &&Value| part["type"] == "text";
+    let texts = parts.and_then(|parts| {
+        parts
+            .iter()
+            .map(|part| Some(part).filter(is_text)?["text"].as_str())
+            .collect()
+    });
+    let texts: Option<Vec<&str>> = texts;
+    if let Some(texts) = texts {
+        return texts.join("\n");
+    }
     match value {
         Value::String(text) => text.clone(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => value.to_string(),
@@ -281,6 +294,15 @@ mod tests {
     fn a_text_is_told_as_it_is_and_anything_else_as_json() {
         assert_eq!(text(&json!("two\nlines")), "two\nlines");
         assert_eq!(text(&json!({ "a": [1] })), "{\"a\":[1]}");
+    }
+
+    #[test]
+    fn a_list_of_texts_is_told_as_these_texts() {
+        let two =
+            json!({ "content": [{ "type": "text", "text": "one" }, { "type": "text", "text": "two" }], "details": 1 });
+        assert_eq!(text(&two), "one\ntwo");
+        let image = json!({ "content": [{ "type": "text", "text": "one" }, { "type": "image" }] });
+        assert_eq!(text(&image), image.to_string());
     }
 
     #[test]

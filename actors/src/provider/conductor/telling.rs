@@ -7,7 +7,7 @@ use understudy_messages::clock::Instant;
 use understudy_messages::conversation::Part;
 use understudy_messages::events::{CandidateSkipped, Decision, FailoverDecided};
 use understudy_messages::failure::Reason;
-use understudy_messages::hooks::{Hook, HookEvent, ModelFailoverEvent, RunIds};
+use understudy_messages::hooks::{CallEnd, Hook, HookEvent, ModelCall, ModelFailoverEvent, RunIds};
 use understudy_messages::ids::ModelRef;
 use understudy_messages::provider::{Answered, AttemptError};
 use understudy_messages::turn::Candidate;
@@ -16,36 +16,29 @@ use super::Conductor;
 
 impl Conductor {
     /// A model is about to be asked.
-    pub(super) fn calling(&self, candidate: &Candidate) {
+    pub(super) fn calling(&mut self, candidate: &Candidate) {
         let turn = &self.turn;
         if turn.hooks.fires(Hook::LlmInput) && turn.request.endpoint.is_conversation() {
-            let conversation = self.shown(None);
-            self.fire(HookEvent::LlmInput { conversation }, candidate);
-        }
-        if turn.hooks.fires(Hook::ModelCallStarted) {
-            let event = HookEvent::ModelCallStarted {
-                call_id: self.call_id(),
-                api: candidate.api.as_label(),
+            let event = HookEvent::LlmInput {
+                call: self.call(candidate),
+                conversation: self.shown(None),
             };
             self.fire(event, candidate);
         }
+        if turn.hooks.fires(Hook::ModelCallStarted) {
+            self.fire(HookEvent::ModelCallStarted(self.call(candidate)), candidate);
+        }
+        self.traffic = turn.hooks.fires(Hook::ModelCallEnded).then(Arc::default);
     }
 
     /// It has answered, or not. To be called before the attempt is booked.
     pub(super) fn called(&self, candidate: &Candidate, sent: Instant, result: &Result<Answered, AttemptError>) {
         let hooks = &self.turn.hooks;
         if hooks.fires(Hook::ModelCallEnded) {
-            let first_content = result.as_ref().ok().and_then(|answered| answered.first_content);
+            let took = self.context.clock.now().duration_since(sent);
             let event = HookEvent::ModelCallEnded {
-                call_id: self.call_id(),
-                api: candidate.api.as_label(),
-                duration_ms: millis(self.context.clock.now().duration_since(sent)),
-                failure: match result {
-                    Ok(_) => None,
-                    Err(AttemptError::Failed { failure, .. }) => Some(failure.reason),
-                    Err(AttemptError::Cancelled) => Some(Reason::Unknown),
-                },
-                time_to_first_byte_ms: first_content.map(millis),
+                call: self.call(candidate),
+                end: CallEnd::of(result, took, self.traffic.as_deref()),
             };
             self.fire(event, candidate);
         }
@@ -54,7 +47,10 @@ impl Conductor {
             && self.turn.request.endpoint.is_conversation()
         {
             let event = HookEvent::LlmOutput {
+                call: self.call(candidate),
+                conversation: self.shown(None),
                 text: said(answered),
+                finish: answered.finish,
                 usage: answered.usage,
             };
             self.fire(event, candidate);
@@ -127,9 +123,20 @@ impl Conductor {
         self.turn.hooks.fire(event, self.turn.scene.context_for(candidate));
     }
 
-    /// The turn and the number of the attempt under way.
-    fn call_id(&self) -> String {
-        format!("{}-{}", self.turn.request.id, self.attempts.len() + 1)
+    /// The call under way.
+    fn call(&self, candidate: &Candidate) -> ModelCall {
+        let context = self.turn.scene.context();
+        ModelCall {
+            run_id: context.run_id.clone(),
+            call_id: format!("{}:model:{}", self.turn.request.id, self.attempts.len() + 1),
+            session_key: context.session_key.clone(),
+            session_id: context.session_id.clone(),
+            provider: candidate.model.provider.clone(),
+            model: candidate.model.model.clone(),
+            api: candidate.api.as_label(),
+            transport: "http",
+            context_token_budget: candidate.settings.context,
+        }
     }
 }
 

@@ -54,6 +54,7 @@ impl Operation {
             }
             Err(error) => {
                 self.message = Some(format!("The plugin {error}. What served before goes on."));
+                self.discarded.extend(error.left);
                 Event::RegistrationFailed
             }
         }
@@ -124,7 +125,11 @@ impl Operation {
                 self.built = Some(built);
                 started.err()
             }
-            Err(error) => Some(error.to_string()),
+            Err(error) => {
+                let why = error.to_string();
+                self.discarded.extend(error.left);
+                Some(why)
+            }
         };
         let Some(error) = failed else {
             return Event::Restored;

@@ -1,12 +1,13 @@
 //! What plugins say about a turn as a whole: which models may answer it, and whether one of them answers itself.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use understudy_messages::answer::{Finish, Piece, Progress};
 use understudy_messages::client::{AnswerHead, ClientFrame};
 use understudy_messages::clock::Instant;
 use understudy_messages::conversation::{Message, Part, Speaker};
-use understudy_messages::hooks::{Hook, HookEvent, HookResult, ModelChoice, ReplyClaim, Scene, Snapshot};
+use understudy_messages::hooks::{Hook, HookContext, HookEvent, HookResult, ModelChoice, ReplyClaim, Scene, Snapshot};
 use understudy_messages::ids::{ModelRef, Name};
 use understudy_messages::request::{Demand, Endpoint, RequestFacts};
 use understudy_messages::terminal::TurnFailure;
@@ -38,13 +39,15 @@ impl Turn {
         if !hooks.fires(Hook::BeforeModelResolve) || self.run.request.endpoint == Endpoint::Embeddings {
             return own();
         }
-        let conversation = scene.conversation().clone();
-        let event = HookEvent::BeforeModelResolve { conversation };
+        let event = HookEvent::BeforeModelResolve {
+            conversation: scene.conversation().clone(),
+        };
+        let context = own().ok().and_then(|cast| lead(scene, &cast));
         let take = |result| match result {
             HookResult::Model(choice) => Some(choice),
             _ => None,
         };
-        let asked = hooks.modify(event, scene.context(), take, |_| false);
+        let asked = hooks.modify(event, context.as_ref().unwrap_or(scene.context()), take, |_| false);
         match merge::model(self.in_time(deadline, asked).await.unwrap_or_default()) {
             Some((plugin, choice)) => self.chosen(roster, &plugin, &choice),
             None => own(),
@@ -84,7 +87,7 @@ impl Turn {
     }
 
     /// Lets a plugin answer in a model's place, if one wants to.
-    pub(super) async fn claimed(&self, turn: &TurnContext, hooks: &Hooks) -> Option<Performance> {
+    pub(super) async fn claimed(&self, turn: &TurnContext, cast: &Cast, hooks: &Hooks) -> Option<Performance> {
         if !hooks.fires(Hook::BeforeAgentReply) || !turn.request.endpoint.is_conversation() {
             return None;
         }
@@ -94,7 +97,9 @@ impl Turn {
             HookResult::Reply(claim) => Some(claim),
             _ => None,
         };
-        let asked = hooks.modify(event, turn.scene.context(), take, |claim| claim.handled);
+        let context = lead(&turn.scene, cast);
+        let context = context.as_ref().unwrap_or(turn.scene.context());
+        let asked = hooks.modify(event, context, take, |claim| claim.handled);
         let answers = self.in_time(turn.deadline, asked).await?;
         let (plugin, claim) = merge::reply(answers)?;
         Some(self.reply(turn, plugin, claim).await)
@@ -143,6 +148,7 @@ impl Turn {
         let text = performance.text.clone().filter(|_| said.is_empty());
         let duration = self.context.clock.now().duration_since(self.run.received);
         let event = HookEvent::AgentEnd {
+            run_id: turn.scene.context().run_id.clone(),
             conversation: Snapshot::new(move || match &*said {
                 [] => told::with_answer(conversation.look(), text.as_deref()),
                 said => told::with_messages(conversation.look(), said),
@@ -151,7 +157,12 @@ impl Turn {
             error: error(&performance.outcome).map(str::to_owned),
             duration_ms: millis(duration),
         };
-        turn.hooks.fire(event, turn.scene.context().clone());
+        let context = HookContext {
+            model_provider_id: performance.served_by.as_ref().map(|(_, model)| model.provider.clone()),
+            model_id: performance.served_by.as_ref().map(|(_, model)| model.model.clone()),
+            ..HookContext::clone(turn.scene.context())
+        };
+        turn.hooks.fire(event, Arc::new(context));
     }
 
     /// Waits for plugins as long as the turn may take; what ends it meanwhile is set on its token.
@@ -190,6 +201,11 @@ fn pieces(served_by: &ModelRef, text: &str) -> Vec<Piece> {
 fn calls_unseen(facts: &RequestFacts) -> bool {
     let unseen = [Demand::HostedTool, Demand::CustomTool, Demand::ProviderPrompt];
     unseen.into_iter().any(|demand| facts.demands.contains(demand))
+}
+
+/// Who is at work while the first of a chain is about to be asked.
+fn lead(scene: &Scene, cast: &Cast) -> Option<Arc<HookContext>> {
+    cast.candidates.first().map(|candidate| scene.context_for(candidate))
 }
 
 /// A model's name without its provider.

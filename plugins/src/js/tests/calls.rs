@@ -101,10 +101,16 @@ async fn a_handler_gets_facts_context_and_only_then_the_conversation_when_it_loo
             const twice = event.messages === event.messages;
             return { params: { twice, text: event.messages[0].content[0].text, keys: Object.keys(event) } };
         });
+        api.on("before_tool_call", (event) => {
+            const absent = ["tools" in event, typeof event.systemPrompt, "systemPrompt" in event];
+            absent.push(Object.hasOwn(event, "tools"), "messages" in event);
+            return { params: { absent } };
+        });
         "#,
     )
     .await;
     let event = |conversation: &Arc<Snapshot>| HookEvent::BeforeToolCall {
+        run_id: None,
         tool_name: "read".into(),
         params: Arc::new(json!({ "path": "a" }).as_object().cloned().expect("an object")),
         tool_call_id: "c1".to_owned(),
@@ -127,6 +133,10 @@ async fn a_handler_gets_facts_context_and_only_then_the_conversation_when_it_loo
     let narrow =
         json!({ "tool": "read", "path": "a", "sessionId": "s1", "abortSignal": { "aborted": false, "onabort": null } });
     assert_eq!(ask(0, false).await, (narrow, false));
+    let (_, looked) = ask(0, true).await;
+    assert!(!looked, "whoever may look and does not costs nothing");
+    let absent = json!([false, "undefined", false, false, true]);
+    assert_eq!(ask(2, true).await, (json!({ "absent": absent }), true));
     let wide = json!({ "twice": true, "text": "newest", "keys": ["params", "toolCallId", "toolName", "messages"] });
     assert_eq!(ask(1, true).await, (wide, true));
     let (refused, looked) = ask(1, false).await;

@@ -95,11 +95,11 @@ pub fn calls(client: Endpoint, body: &[u8], stream: bool) -> Vec<(String, Value)
 /// The tokens of the answer that a stream reports last.
 pub fn output_tokens(body: &[u8]) -> Option<u64> {
     let places = ["/usage", "/response/usage"];
-    let reports = events(body, true).into_iter().filter_map(|event| {
+    let mut reports = events(body, true).into_iter().filter_map(|event| {
         let usage = places.iter().find_map(|place| event.pointer(place))?;
         usage["completion_tokens"].as_u64().or(usage["output_tokens"].as_u64())
     });
-    reports.last()
+    reports.next_back()
 }
 
 fn events(body: &[u8], stream: bool) -> Vec<Value> {
