@@ -5,6 +5,7 @@
 
 mod calls;
 mod candidates;
+mod engine;
 mod instances;
 mod load;
 mod names;
@@ -23,6 +24,7 @@ use std::sync::Arc;
 
 use actix::Recipient;
 use serde::Serialize;
+use understudy_messages::context::CallEngine;
 use understudy_messages::ids::Name;
 use understudy_messages::service::CallRoute;
 use understudy_messages::settings::Settings;
@@ -112,6 +114,8 @@ struct Working {
     loaded: LoadedPlugin,
     /// Its instance, for its routes; `None` where it has none.
     routes: Option<Recipient<CallRoute>>,
+    /// The same, for its context engine.
+    engine: Option<Recipient<CallEngine>>,
 }
 
 /// When something was noticed.
@@ -200,7 +204,7 @@ impl Plugin {
             Some(said) => said == Resources::Exclusive,
             None => self.working().is_some_and(|working| {
                 let registration = working.served.registration();
-                !registration.services.is_empty() || !registration.routes.is_empty()
+                !registration.services.is_empty() || !registration.routes.is_empty() || registration.context_engine
             }),
         }
     }

@@ -12,6 +12,7 @@
 //!
 //! Strong addresses follow this tree. Everyone else holds a port or a [`Slot`](understudy_messages::ports::Slot).
 
+mod engine;
 pub mod hooks;
 pub mod inventory;
 pub mod plugin;

@@ -23,6 +23,7 @@ use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Instant;
+use understudy_messages::context::CallEngine;
 use understudy_messages::hooks::HookResult;
 use understudy_messages::ids::Name;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
@@ -407,6 +408,14 @@ impl Handler<CallRoute> for PluginInstanceActor {
 
     fn handle(&mut self, call: CallRoute, _: &mut Context<Self>) -> Self::Result {
         Box::pin(self.0.clone().run(|instance| instance.call_route(call)))
+    }
+}
+
+impl Handler<CallEngine> for PluginInstanceActor {
+    type Result = ResponseFuture<Result<Value, CallError>>;
+
+    fn handle(&mut self, call: CallEngine, _: &mut Context<Self>) -> Self::Result {
+        Box::pin(self.0.clone().run(|instance| instance.call_engine(call)))
     }
 }
 

@@ -9,7 +9,7 @@ use crate::answer::Usage;
 use crate::failure::{Cut, Reason};
 use crate::ids::{GenerationId, ModelRef, Name, SessionKey, TurnId};
 use crate::registry::ReloadOutcome;
-use crate::tools::RemovedCall;
+use crate::tools::{ContextFitted, RemovedCall};
 use crate::turn::{AttemptRecord, TurnOutcome};
 
 /// One fact, as the event tap carries it.
@@ -44,6 +44,23 @@ pub enum Event {
     TerminalFailure(TerminalFailure),
     /// A turn ended.
     TurnEnded(TurnEnded),
+    /// A conversation was longer than the window of the model about to answer.
+    ContextFitted {
+        /// The turn.
+        turn: TurnId,
+        /// Who is about to answer.
+        model: ModelRef,
+        /// What was left out.
+        #[serde(flatten)]
+        fitted: ContextFitted,
+    },
+    /// A session has said more than it may remember.
+    TranscriptCut {
+        /// The turn that was one too many.
+        turn: TurnId,
+        /// Messages, calls and results that it has forgotten for good.
+        forgotten: usize,
+    },
     /// A generation serves from now on.
     GenerationPublished {
         /// Its number.

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 pub use self::call::{CallEnd, FailureKind, ModelCall};
 pub use self::context::HookContext;
-pub use self::event::{HookEvent, ModelFailoverEvent, ModelFailureTerminalEvent, RunIds, TriedModel};
+pub use self::event::{Compaction, HookEvent, ModelFailoverEvent, ModelFailureTerminalEvent, RunIds, TriedModel};
 pub use self::invocation::{CallIsOver, HookInvocation, SettledTools, ToolAuthority};
 pub use self::marker::TurnMarks;
 pub use self::result::{
@@ -56,6 +56,10 @@ pub enum Hook {
     BeforeToolCall,
     /// A tool has run, failed or was blocked.
     AfterToolCall,
+    /// The conversation is longer than the window of the model about to answer: something is left out of what it is told.
+    BeforeCompaction,
+    /// Something has been left out.
+    AfterCompaction,
     /// The turn moves on to another credential or model, or the client is told.
     ModelFailover,
     /// A turn failed before any answer.
@@ -132,7 +136,7 @@ const fn injection(row: Descriptor) -> Descriptor {
 }
 
 /// Every hook, in the order of the enum.
-pub const HOOKS: [Descriptor; 16] = {
+pub const HOOKS: [Descriptor; 18] = {
     use Kind::{Claim, Gate, Modify, Observe};
     [
         conversation(row(Hook::BeforeModelResolve, "before_model_resolve", Modify, 15)),
@@ -157,6 +161,8 @@ pub const HOOKS: [Descriptor; 16] = {
         conversation(row(Hook::LlmOutput, "llm_output", Observe, 30)),
         closed(row(Hook::BeforeToolCall, "before_tool_call", Gate, 15)),
         row(Hook::AfterToolCall, "after_tool_call", Observe, 30),
+        conversation(row(Hook::BeforeCompaction, "before_compaction", Observe, 30)),
+        row(Hook::AfterCompaction, "after_compaction", Observe, 30),
         row(Hook::ModelFailover, "model_failover", Observe, 30),
         conversation(row(Hook::ModelFailureTerminal, "model_failure_terminal", Observe, 30)),
         row(Hook::GatewayStart, "gateway_start", Observe, 30),
@@ -165,7 +171,7 @@ pub const HOOKS: [Descriptor; 16] = {
 };
 
 /// Hooks of the contract that this gateway does not fire, and what to say to whoever registers one.
-const NOT_HERE: [(&str, &str); 30] = {
+const NOT_HERE: [(&str, &str); 28] = {
     const LATER: &str = "comes with the agent loop; registering it has no effect yet";
     const CHANNEL: &str = "belongs to chat channels, which a gateway has none of";
     const OPTIONAL: &str = "is not fired by this gateway";
@@ -175,8 +181,6 @@ const NOT_HERE: [(&str, &str); 30] = {
         ("session_start", LATER),
         ("session_end", LATER),
         ("before_agent_finalize", LATER),
-        ("before_compaction", LATER),
-        ("after_compaction", LATER),
         ("resolve_exec_env", OPTIONAL),
         ("before_reset", OPTIONAL),
         ("subagent_spawned", OPTIONAL),

@@ -20,6 +20,7 @@ pub mod answer;
 pub mod cancel;
 pub mod client;
 pub mod clock;
+pub mod context;
 pub mod conversation;
 pub mod events;
 pub mod failure;

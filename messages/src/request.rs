@@ -208,6 +208,25 @@ pub struct ResponsesFacts {
     /// Where items stand, commas included, that a provider of the same format cannot read: reasoning that another maker
     /// sealed, or that was never sealed.
     pub foreign: Vec<Range<usize>>,
+    /// What of the input is asked now, where the rest is what a session remembers. No scan can tell: the session does.
+    pub asked: Option<Asked>,
+}
+
+/// The end of an input that its client has written; a session remembers what stands before it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Asked {
+    /// How many items it is.
+    pub items: usize,
+    /// Bytes of text in them, decoded.
+    pub text_bytes: usize,
+}
+
+impl RequestFacts {
+    /// Bytes of text that whoever answers has to be told: what a session remembers can be left out.
+    pub fn own_text(&self) -> usize {
+        let asked = self.responses.as_ref().and_then(|facts| facts.asked);
+        asked.map_or(self.messages.text_bytes, |asked| asked.text_bytes)
+    }
 }
 
 /// A change to the body.

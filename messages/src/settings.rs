@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use secrecy::{ExposeSecret, SecretString};
 
-pub use self::plugins::{HookSettings, PluginConfig, PluginEntry, PluginGrants, PluginLimits, PluginsSettings};
+pub use self::plugins::{
+    HookSettings, PluginConfig, PluginEntry, PluginGrants, PluginLimits, PluginSlots, PluginsSettings,
+};
 use crate::ids::{ModelRef, Name};
 
 /// Everything that a generation serves from. Valid by construction: every reference resolves.

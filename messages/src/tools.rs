@@ -171,6 +171,23 @@ pub enum TurnNote {
     },
     /// Somebody else answers than the one that was chosen, or the chosen one does again (contract §5.9).
     Fallback(FallbackNotice),
+    /// The conversation was longer than the window of the model that answers.
+    ContextFitted(ContextFitted),
+}
+
+/// What was left out of a conversation so that it fits its model. The session still remembers it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ContextFitted {
+    /// Messages, calls and results that the model is not told.
+    pub dropped_messages: usize,
+    /// Results of tools in whose place it is told a short note.
+    pub dropped_tool_results: usize,
+    /// Of how many items.
+    pub messages: usize,
+    /// How many tokens it would have been told, about.
+    pub tokens_before: u64,
+    /// How many it is told, about.
+    pub tokens: u64,
 }
 
 /// A change of who answers a session.

@@ -11,6 +11,7 @@ use crate::answer::Usage;
 use crate::cancel::TurnCancel;
 use crate::client::ClientChannel;
 use crate::clock::Instant;
+use crate::context::TurnEngine;
 use crate::conversation::Message;
 use crate::failure::{CancelCause, Cut, Reason};
 use crate::hooks::{Hook, Scene, TriedModel};
@@ -105,6 +106,8 @@ pub struct TurnContext {
     pub hooks: Arc<dyn TurnHooks>,
     /// The tools that run here, by the plugins of that generation.
     pub tools: Arc<dyn TurnTools>,
+    /// The context engine of that generation; `None`: the built-in way.
+    pub engine: Option<TurnEngine>,
     /// What hooks are told.
     pub scene: Scene,
     /// The session that owns it.

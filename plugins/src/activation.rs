@@ -167,7 +167,9 @@ pub fn reasons(trigger: &Trigger, cause: Cause, manifest: Option<&Manifest>) -> 
 /// Why a plugin starts with the gateway, whatever it hints at; `open`: it hints at nothing.
 fn starts(cause: Cause, open: bool) -> Option<Why> {
     match cause {
-        Cause::EnabledInConfig | Cause::SelectedInAllowlist => Some(Why::EnabledByName),
+        Cause::EnabledInConfig | Cause::SelectedInAllowlist | Cause::SelectedContextEngineSlot => {
+            Some(Why::EnabledByName)
+        }
         Cause::BundledDefaultEnablement => open.then_some(Why::OnByDefault),
         Cause::PluginsDisabled
         | Cause::BlockedByDenylist

@@ -35,6 +35,9 @@ pub struct Declared {
     pub routes: Vec<DeclaredRoute>,
     /// Commands, for people to see.
     pub commands: Vec<CommandRegistration>,
+    /// Whether it has a context engine.
+    #[serde(rename = "contextEngine")]
+    pub context_engine: bool,
 }
 
 /// One route.
@@ -126,6 +129,9 @@ impl Declared {
         }
         for command in &self.commands {
             registration.command(command.clone());
+        }
+        if self.context_engine {
+            registration.context_engine();
         }
         Ok(registration)
     }

@@ -1,6 +1,6 @@
 //! Whether a plugin is loaded (contract §5.5). Pure; the first rule that applies decides.
 //!
-//! Rules about channels, slots and ownership of surfaces have nothing to apply to here. An outsider that nobody has named
+//! Rules about channels, the slot of memory and ownership of surfaces have nothing to apply to here. An outsider that nobody has named
 //! stays off: finding a folder is not a reason to run it.
 
 use understudy_messages::settings::PluginsSettings;
@@ -33,6 +33,8 @@ pub enum Cause {
     BlockedByDenylist,
     /// Its entry says `enabled: false`.
     DisabledInConfig,
+    /// Its context engine is the chosen one.
+    SelectedContextEngineSlot,
     /// There is an `allow`, and it is not in it.
     NotInAllowlist,
     /// Its entry says `enabled: true`.
@@ -54,6 +56,7 @@ impl Cause {
             Self::PluginsDisabled => "plugins-disabled",
             Self::BlockedByDenylist => "blocked-by-denylist",
             Self::DisabledInConfig => "disabled-in-config",
+            Self::SelectedContextEngineSlot => "selected-context-engine-slot",
             Self::NotInAllowlist => "not-in-allowlist",
             Self::EnabledInConfig => "enabled-in-config",
             Self::SelectedInAllowlist => "selected-in-allowlist",
@@ -66,7 +69,10 @@ impl Cause {
     /// Whether the plugin is loaded.
     pub const fn enables(self) -> bool {
         match self {
-            Self::EnabledInConfig | Self::SelectedInAllowlist | Self::BundledDefaultEnablement => true,
+            Self::SelectedContextEngineSlot
+            | Self::EnabledInConfig
+            | Self::SelectedInAllowlist
+            | Self::BundledDefaultEnablement => true,
             Self::PluginsDisabled
             | Self::BlockedByDenylist
             | Self::DisabledInConfig
@@ -88,6 +94,8 @@ pub fn decide(settings: &PluginsSettings, id: &str, origin: Origin, default_on: 
         Cause::BlockedByDenylist
     } else if said == Some(false) {
         Cause::DisabledInConfig
+    } else if settings.slots.context_engine.as_ref().is_some_and(is_it) {
+        Cause::SelectedContextEngineSlot
     } else if !settings.allow.is_empty() && !allowed {
         Cause::NotInAllowlist
     } else if said == Some(true) {
@@ -214,9 +222,28 @@ mod tests {
     }
 
     #[test]
-    fn only_three_causes_load_a_plugin() {
+    fn whose_context_engine_is_chosen_is_on_whoever_is_allowed_but_not_where_it_is_switched_off() {
         use Cause::*;
-        let on = [EnabledInConfig, SelectedInAllowlist, BundledDefaultEnablement];
+        let decided = |enabled, allow: &[&str], deny: &[&str], said| {
+            let mut settings = settings(enabled, allow, deny, said);
+            settings.slots.context_engine = Some("P".into());
+            decide(&settings, "p", Origin::Config, false)
+        };
+        assert_eq!(decided(true, &["q"], &[], None), SelectedContextEngineSlot);
+        assert_eq!(decided(true, &[], &["p"], None), BlockedByDenylist);
+        assert_eq!(decided(true, &[], &[], Some(false)), DisabledInConfig);
+        assert_eq!(decided(false, &[], &[], None), PluginsDisabled);
+    }
+
+    #[test]
+    fn only_four_causes_load_a_plugin() {
+        use Cause::*;
+        let on = [
+            SelectedContextEngineSlot,
+            EnabledInConfig,
+            SelectedInAllowlist,
+            BundledDefaultEnablement,
+        ];
         let off = [
             PluginsDisabled,
             BlockedByDenylist,

@@ -37,6 +37,7 @@ use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
+use understudy_messages::context::CallEngine;
 use understudy_messages::hooks::HookResult;
 use understudy_messages::ids::Name;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
@@ -291,6 +292,15 @@ impl Instance for JsInstance {
         let cancel = call.cancel.clone();
         let answer = self.order(Work::Route(call), cancel);
         async move { RouteAnswer::read(answer.await?) }.boxed()
+    }
+
+    fn call_engine(&self, call: CallEngine) -> BoxFuture<'static, Result<Value, CallError>> {
+        if !self.registration.context_engine {
+            return futures::future::ready(Err(CallError::Gone)).boxed();
+        }
+        let cancel = call.cancel.clone();
+        let answer = self.order(Work::Engine(call), cancel);
+        async move { Ok(answer.await?.unwrap_or_default()) }.boxed()
     }
 
     fn failure(&self) -> Option<String> {

@@ -38,6 +38,7 @@ pub mod webhook;
 
 use futures::future::BoxFuture;
 use serde_json::Value;
+use understudy_messages::context::CallEngine;
 use understudy_messages::hooks::HookResult;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
 use understudy_messages::service::{CallRoute, CallService, RouteAnswer};
@@ -62,6 +63,11 @@ pub trait Instance: Send + Sync {
 
     /// Answers a request to one of its routes.
     fn call_route(&self, _: CallRoute) -> BoxFuture<'static, Result<RouteAnswer, CallError>> {
+        Box::pin(std::future::ready(Err(CallError::Gone)))
+    }
+
+    /// Asks its context engine.
+    fn call_engine(&self, _: CallEngine) -> BoxFuture<'static, Result<Value, CallError>> {
         Box::pin(std::future::ready(Err(CallError::Gone)))
     }
 

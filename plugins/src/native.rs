@@ -10,6 +10,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
+use understudy_messages::context::CallEngine;
 use understudy_messages::hooks::{HookContext, HookEvent, HookResult};
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
 use understudy_messages::service::{CallRoute, CallService, RouteAnswer};
@@ -34,6 +35,9 @@ pub type ServiceHandler = Arc<dyn Fn(CallService) -> BoxFuture<'static, Result<(
 
 /// A route.
 pub type RouteHandler = Arc<dyn Fn(CallRoute) -> BoxFuture<'static, Result<RouteAnswer, String>> + Send + Sync>;
+
+/// A context engine.
+pub type EngineHandler = Arc<dyn Fn(CallEngine) -> BoxFuture<'static, Result<Value, String>> + Send + Sync>;
 
 /// A plugin that is compiled in.
 pub trait NativePlugin: Send + Sync {
@@ -60,6 +64,7 @@ pub struct NativeApi {
     tools: Vec<ToolHandler>,
     services: Vec<ServiceHandler>,
     routes: Vec<RouteHandler>,
+    engine: Option<EngineHandler>,
     panicked: Arc<AtomicBool>,
 }
 
@@ -133,6 +138,13 @@ impl NativeApi {
         }
     }
 
+    /// Registers the context engine: what assembling answers is a list of messages, what else does is not read.
+    pub fn context_engine(&mut self, handler: EngineHandler) {
+        if self.registration.context_engine() {
+            self.engine = Some(handler);
+        }
+    }
+
     /// Says that there is a command.
     pub fn command(&mut self, command: CommandRegistration) {
         self.registration.command(command);
@@ -146,6 +158,7 @@ pub struct NativeInstance {
     tools: Vec<ToolHandler>,
     services: Vec<ServiceHandler>,
     routes: Vec<RouteHandler>,
+    engine: Option<EngineHandler>,
     stopped: CancellationToken,
     panicked: Arc<AtomicBool>,
 }
@@ -165,6 +178,7 @@ impl NativeInstance {
             tools: api.tools,
             services: api.services,
             routes: api.routes,
+            engine: api.engine,
             stopped: CancellationToken::new(),
             panicked: api.panicked,
         })
@@ -207,6 +221,11 @@ impl Instance for NativeInstance {
         let place = self.registration.routes.iter().position(|it| it.path == call.route);
         let (route, cancel) = (at(&self.routes, place), call.cancel.clone());
         self.handle(cancel, move || Some(route?(call)))
+    }
+
+    fn call_engine(&self, call: CallEngine) -> BoxFuture<'static, Result<Value, CallError>> {
+        let (engine, cancel) = (self.engine.clone(), call.cancel.clone());
+        self.handle(cancel, move || Some(engine?(call)))
     }
 
     fn failure(&self) -> Option<String> {

@@ -19,6 +19,7 @@ use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
+use understudy_messages::context::CallEngine;
 use understudy_messages::hooks::HookResult;
 use understudy_messages::hooks::wire::EventView;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
@@ -166,6 +167,23 @@ impl Instance for ProcessInstance {
             let (route, request) = (&*call.route, &call.request);
             let line = |call| ToChild::Route { call, route, request }.line();
             RouteAnswer::read(link.ok_or(CallError::Gone)?.ask(line).await?)
+        })
+    }
+
+    fn call_engine(&self, call: CallEngine) -> BoxFuture<'static, Result<Value, CallError>> {
+        let link = self.shared.link().filter(|_| self.registration.context_engine);
+        bounded(self.shared.stopped.clone(), call.cancel.clone(), async move {
+            let (work, told, context) = (call.work.as_label(), &call.work.told(), &*call.context);
+            let line = |call| {
+                ToChild::Engine {
+                    call,
+                    work,
+                    told,
+                    context,
+                }
+                .line()
+            };
+            Ok(link.ok_or(CallError::Gone)?.ask(line).await?.unwrap_or_default())
         })
     }
 

@@ -31,6 +31,8 @@ pub struct Registration {
     pub routes: Vec<RouteRegistration>,
     /// Commands of the command line, for people to see.
     pub commands: Vec<CommandRegistration>,
+    /// Whether it has a context engine: at most one.
+    pub context_engine: bool,
     /// What was passed over, and why.
     pub warnings: Vec<String>,
 }
@@ -155,6 +157,7 @@ impl Registration {
         counts(self) == counts(other)
             && self.tools == other.tools
             && (&self.services, &self.routes) == (&other.services, &other.routes)
+            && self.context_engine == other.context_engine
             && hooks.all(|(own, other)| own.is_same(other))
             && policies.all(|(own, other)| own.id == other.id && own.handler.is_same(&other.handler))
     }

@@ -19,6 +19,7 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use understudy_messages::context::{CallEngine, EngineWork};
 use understudy_messages::hooks::wire::EventView;
 use understudy_messages::hooks::{HookContext, HookResult};
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
@@ -138,6 +139,17 @@ struct RouteBody<'a> {
     call_id: &'a str,
 }
 
+/// The body of a call of a context engine.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EngineBody<'a> {
+    work: &'static str,
+    told: &'a Value,
+    context: &'a HookContext,
+    plugin: &'a str,
+    call_id: &'a str,
+}
+
 /// Why one try came to nothing.
 enum Miss {
     /// It was not reached.
@@ -245,6 +257,23 @@ impl Instance for WebhookInstance {
                 call_id: &call_id(),
             };
             RouteAnswer::read(endpoint.ask(&body, false).await?)
+        })
+    }
+
+    fn call_engine(&self, call: CallEngine) -> BoxFuture<'static, Result<Value, CallError>> {
+        let known = self.registration.context_engine;
+        let endpoint = self.endpoint.clone();
+        bounded(self.stopped.clone(), call.cancel.clone(), async move {
+            let body = EngineBody {
+                work: known.then(|| call.work.as_label()).ok_or(CallError::Gone)?,
+                told: &call.work.told(),
+                context: &call.context,
+                plugin: &endpoint.options.id,
+                call_id: &call_id(),
+            };
+            // what is put together may be asked for again; what was said is told once
+            let is_question = matches!(call.work, EngineWork::Assemble { .. });
+            Ok(endpoint.ask(&body, is_question).await?.unwrap_or_default())
         })
     }
 

@@ -3,6 +3,8 @@
 //! Inside, a request is one in the words of Responses, so that everything that reads and extends requests works on it; no
 //! provider gets it as it is. The transcript is a list of items of Responses, each as JSON.
 
+pub mod assembled;
+pub mod fit;
 mod items;
 mod request;
 mod write;

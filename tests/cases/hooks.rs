@@ -44,6 +44,8 @@ fn has_failed(events: &[SharedEvent], call: &Call) -> bool {
         | Event::Probed { .. }
         | Event::TerminalFailure(_)
         | Event::StreamContinued(_)
+        | Event::ContextFitted { .. }
+        | Event::TranscriptCut { .. }
         | Event::GenerationPublished { .. }
         | Event::PluginsChanged { .. }
         | Event::ReloadProgress(_) => false,
@@ -61,6 +63,8 @@ fn request(events: &[SharedEvent], turn: &str) -> Option<String> {
         | Event::Probed { .. }
         | Event::TerminalFailure(_)
         | Event::StreamContinued(_)
+        | Event::ContextFitted { .. }
+        | Event::TranscriptCut { .. }
         | Event::GenerationPublished { .. }
         | Event::PluginsChanged { .. }
         | Event::ReloadProgress(_) => None,

@@ -1,6 +1,8 @@
 //! The native API: turns of a session whose transcript the gateway keeps.
 
 mod documented;
+mod engines;
+mod fitted;
 mod hooked;
 mod kept;
 mod notices;

@@ -176,6 +176,10 @@ impl Folder {
         folder
     }
 
+    pub(crate) fn path(&self) -> &std::path::Path {
+        &self.0
+    }
+
     pub(crate) fn paths(&self) -> String {
         format!("load_paths: [{}],", self.0.display())
     }

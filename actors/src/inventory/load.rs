@@ -130,6 +130,7 @@ impl<'a> Building<'a> {
         if self.settings.plugins.enabled {
             self.add_what_was_not_found();
             self.check_names();
+            self.check_engine();
         }
     }
 

@@ -64,6 +64,8 @@ struct One {
     services: Vec<String>,
     routes: Vec<String>,
     commands: Vec<OneCommand>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    context_engine: bool,
     handlers_listed: usize,
     hook_calls: u64,
     calls_in_flight: u64,
@@ -126,6 +128,7 @@ impl Inventory {
             services: registration.map(services).unwrap_or_default(),
             routes: registration.map(routes).unwrap_or_default(),
             commands: registration.map(commands).unwrap_or_default(),
+            context_engine: registration.is_some_and(|registration| registration.context_engine),
             handlers_listed: table.count(&plugin.id),
             hook_calls: table.calls(&plugin.id),
             calls_in_flight: plugin.calls_in_flight(),

@@ -92,6 +92,7 @@ impl Building<'_> {
             served.works_on(actor.clone().recipient(), arbiter);
             actor
         });
+        let has_engine = registration.context_engine;
         Working {
             served,
             loaded: LoadedPlugin {
@@ -101,7 +102,8 @@ impl Building<'_> {
                 port: actor.clone().map(actix::Addr::recipient),
                 tools: actor.clone().map(actix::Addr::recipient),
             },
-            routes: actor.map(actix::Addr::recipient),
+            routes: actor.clone().map(actix::Addr::recipient),
+            engine: actor.filter(|_| has_engine).map(actix::Addr::recipient),
         }
     }
 
@@ -138,6 +140,6 @@ fn takes_messages(registration: &Registration) -> bool {
     let hooks = registration.hooks.iter().map(|hook| &hook.handler);
     let policies = registration.policies.iter().map(|policy| &policy.handler);
     let by_message = |handler: &Handler| matches!(handler, Handler::Instance(_));
-    let beside = !registration.services.is_empty() || !registration.routes.is_empty();
+    let beside = !registration.services.is_empty() || !registration.routes.is_empty() || registration.context_engine;
     beside || !registration.tools.is_empty() || hooks.chain(policies).any(by_message)
 }

@@ -7,6 +7,8 @@ use std::sync::atomic::Ordering;
 
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
+use tokio_util::sync::CancellationToken;
+use understudy_messages::context::{CallEngine, EngineWork};
 
 use super::Served;
 use crate::registry::reload::instance::{Life, RETIREMENT, Turn};
@@ -50,6 +52,7 @@ impl Served {
 
     async fn dispose(self: Arc<Self>) -> Result<(), Arc<str>> {
         let services = self.services.stopped().await;
+        self.dispose_engine().await;
         let stopped = self.current().stop(&self.id).await;
         self.idle().await;
         if self.life() == Life::ForcedRetired {
@@ -68,6 +71,25 @@ impl Served {
         let why = failures.join("; ");
         tracing::error!(plugin = %self.id, why, "the plugin failed to let go: what it held may still be held");
         Err(why.into())
+    }
+
+    /// Its context engine lets go: nothing is asked of it any more.
+    async fn dispose_engine(self: &Arc<Self>) {
+        if !self.registration.context_engine {
+            return;
+        }
+        let cancel = CancellationToken::new();
+        let _cancels = cancel.clone().drop_guard();
+        let call = CallEngine {
+            work: EngineWork::Dispose,
+            context: Arc::default(),
+            cancel,
+        };
+        let clock = &self.supervision.clock;
+        let disposing = self.finish(|instance| instance.call_engine(call));
+        if !matches!(clock.timeout_at(clock.now() + RETIREMENT, disposing).await, Ok(Ok(_))) {
+            tracing::warn!(plugin = %self.id, "the plugin's context engine did not let go");
+        }
     }
 
     /// Stops it and its services, each within its time; what does not end in time is retired by force.

@@ -4,6 +4,8 @@ mod asking;
 mod booking;
 mod broken;
 mod endings;
+mod engine;
+mod fitting;
 mod gate;
 mod guarded;
 mod path;
@@ -52,6 +54,8 @@ pub(super) struct Conductor {
     filtered: Option<Failure>,
     /// Whether a rest of our own guessing has been cut short for this turn: once is enough.
     asked_early: bool,
+    /// Whether a candidate that was told too much was told less: once is enough.
+    squeezed: bool,
     first_failure: Option<(Instant, Reason)>,
     /// Those who rest and of whom plugins have not been told yet.
     passed_over: Vec<(ModelRef, Reason)>,
@@ -83,6 +87,7 @@ impl Conductor {
             untrusted: Vec::new(),
             filtered: None,
             asked_early: false,
+            squeezed: false,
             first_failure: None,
             passed_over: Vec::new(),
             traffic: None,
@@ -249,10 +254,13 @@ impl Conductor {
         let would_move = matches!(next_step(failure, &pretended), Step::FallbackModel { .. });
         match would_move.then(|| self.ask_early()).flatten() {
             Some(ticket) => self.moved(from, failure, ticket),
-            None => {
-                self.decided(from, failure, Step::Surface { retry_after }, None);
-                Next::Surface { retry_after }
-            }
+            None => match self.squeeze(from, failure) {
+                Some(ticket) => Next::Ask(ticket),
+                None => {
+                    self.decided(from, failure, Step::Surface { retry_after }, None);
+                    Next::Surface { retry_after }
+                }
+            },
         }
     }
 

@@ -10,6 +10,7 @@ use actix::Recipient;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use tokio::sync::Notify;
 use understudy_messages::clock::{Clock, Instant};
+use understudy_messages::context::TurnEngine;
 use understudy_messages::ids::{GenerationId, Name, ShardIndex, TurnId};
 use understudy_messages::lease::{Holding, TurnLease};
 use understudy_messages::ports::{ProviderPorts, ShardPort, Slot};
@@ -124,6 +125,14 @@ impl Generation {
     pub fn tools_of(&self, agent: &AgentSettings) -> &Arc<Tools> {
         let own = self.agents.get(&agent.name);
         own.map_or(self.inventory.tools(), |(_, tools)| tools)
+    }
+
+    /// The context engine that the operator chose, where turns of an agent may use its plugin.
+    pub fn engine_of(&self, agent: &AgentSettings) -> Option<TurnEngine> {
+        let engine = self.inventory.engine()?;
+        let listed = agent.plugins.as_ref();
+        let may = listed.is_none_or(|listed| listed.iter().any(|id| id.eq_ignore_ascii_case(&engine.plugin)));
+        may.then_some(engine)
     }
 
     /// How many session arbiters there are.

@@ -3,6 +3,7 @@
 //! Shared by the shard, which shows and forgets it, and the session, whose turns read it at their beginning and write it at
 //! their end. Its lock is held for moments, never across an await.
 
+use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
@@ -52,12 +53,12 @@ impl TranscriptRoom {
     }
 }
 
-/// Why a session takes no further turn.
+/// Why a turn is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoRoom {
-    /// It has said as much as it may.
+    /// Its user says more than a session may remember.
     Session,
-    /// All sessions together have.
+    /// All sessions together remember as much as they may.
     Process,
 }
 
@@ -88,10 +89,10 @@ pub(super) struct Memory {
 
 #[derive(Debug)]
 struct State {
-    transcript: Vec<Arc<str>>,
+    transcript: VecDeque<Arc<str>>,
+    /// How much each remembered turn has added to it: the oldest is forgotten whole.
+    added: VecDeque<Added>,
     bytes: usize,
-    /// Whether something that was said had no room any longer: the transcript is not whole then.
-    is_full: bool,
     pinned: Option<Name>,
     agent: Option<Name>,
     last_model: Option<ModelRef>,
@@ -101,13 +102,19 @@ struct State {
     updated: SystemTime,
 }
 
+#[derive(Debug)]
+struct Added {
+    items: usize,
+    bytes: usize,
+}
+
 impl Memory {
     /// Of a session that is heard of for the first time.
     pub(super) fn new(room: TranscriptRoom, now: SystemTime) -> Self {
         let state = State {
-            transcript: Vec::new(),
+            transcript: VecDeque::new(),
+            added: VecDeque::new(),
             bytes: 0,
-            is_full: false,
             pinned: None,
             agent: None,
             last_model: None,
@@ -122,16 +129,17 @@ impl Memory {
         }
     }
 
-    /// Whether there is room for a turn whose user says this.
+    /// Whether there is room for a turn whose user says this, be it in the place of what was said long ago.
     ///
     /// # Errors
     /// [`NoRoom`].
     pub(super) fn admits(&self, said: &[String]) -> Result<(), NoRoom> {
-        let (state, more) = (self.state(), size(said));
-        if state.is_full || state.bytes + more > MOST {
+        let (held, more) = (self.state().bytes, size(said));
+        if more > MOST {
             return Err(NoRoom::Session);
         }
-        match self.room.has(more) {
+        let grows = more.saturating_sub((held + more).saturating_sub(MOST));
+        match self.room.has(grows) {
             true => Ok(()),
             false => Err(NoRoom::Process),
         }
@@ -140,7 +148,7 @@ impl Memory {
     pub(super) fn recall(&self) -> Recalled {
         let state = self.state();
         Recalled {
-            transcript: state.transcript.clone(),
+            transcript: state.transcript.iter().cloned().collect(),
             pinned: state.pinned.clone(),
             agent: state.agent.clone(),
         }
@@ -151,16 +159,11 @@ impl Memory {
         self.state().fallback.clone()
     }
 
-    /// A turn was taken. What it says is kept whole or not at all.
-    pub(super) fn take(&self, taken: Taken, now: SystemTime) {
+    /// A turn was taken. What it says is kept whole, in the place of the oldest turns where there is no other, or not at all.
+    /// Tells how many items were forgotten, or not kept.
+    pub(super) fn take(&self, taken: Taken, now: SystemTime) -> usize {
         let mut state = self.state();
-        let more = size(&taken.said);
-        if state.bytes + more <= MOST && self.room.take(more) {
-            state.bytes += more;
-            state.transcript.extend(taken.said.into_iter().map(Arc::from));
-        } else {
-            state.is_full = true;
-        }
+        let forgotten = self.keep(&mut state, taken.said);
         if let Some(notice) = taken.notice {
             state.fallback = (!notice.cleared).then_some(notice);
         }
@@ -168,6 +171,27 @@ impl Memory {
         state.last_model = taken.served_by.or(state.last_model.take());
         state.turns += 1;
         state.updated = now;
+        forgotten
+    }
+
+    fn keep(&self, state: &mut State, said: Vec<String>) -> usize {
+        let (more, items, mut forgotten) = (size(&said), said.len(), 0);
+        if items == 0 || more > MOST {
+            return items;
+        }
+        while state.bytes + more > MOST || !self.room.take(more) {
+            let Some(oldest) = state.added.pop_front() else {
+                return forgotten + items;
+            };
+            state.transcript.drain(..oldest.items);
+            state.bytes -= oldest.bytes;
+            self.room.give_back(oldest.bytes);
+            forgotten += oldest.items;
+        }
+        state.bytes += more;
+        state.added.push_back(Added { items, bytes: more });
+        state.transcript.extend(said.into_iter().map(Arc::from));
+        forgotten
     }
 
     pub(super) fn pin(&self, model: Option<Name>, now: SystemTime) {
@@ -188,7 +212,7 @@ impl Memory {
         let state = self.state();
         SessionView {
             info: state.info(id),
-            transcript: state.transcript.clone(),
+            transcript: state.transcript.iter().cloned().collect(),
         }
     }
 

@@ -39,6 +39,8 @@ pub(super) struct Turn {
     memory: Option<Arc<Memory>>,
     /// What the user says, where the session keeps it.
     asked: Vec<String>,
+    /// What the session has kept of the turn, for a context engine.
+    committed: Vec<String>,
     place: Arc<Semaphore>,
     context: Arc<SessionContext>,
 }
@@ -66,6 +68,7 @@ impl Turn {
             session,
             memory,
             asked: Vec::new(),
+            committed: Vec::new(),
             place,
             context,
         }
@@ -109,6 +112,7 @@ impl Turn {
             },
         };
         let change = self.remember(&turn, selected.as_ref(), &performance);
+        self.commit(&turn).await;
         closing.ended(&turn, held.generation().id, &performance, waited);
         self.told_end(&turn, &performance);
         drop((place, in_flight));
@@ -192,6 +196,7 @@ impl Turn {
             lease: held.lease(),
             hooks: generation.hooks_of(agent).clone(),
             tools: generation.tools_of(agent).clone(),
+            engine: generation.engine_of(agent),
             scene,
             agent: agent.clone(),
             timeouts: generation.roster.settings().timeouts,
@@ -290,8 +295,8 @@ impl Refusal {
             Self::SessionBusy => ours(429, "session_busy", "Another turn of this session is still running."),
             Self::Room(NoRoom::Session) => ours(
                 413,
-                "session_full",
-                "This is more than the 4 MiB that a session may remember. Delete it, or go on in a new one.",
+                "input_too_large",
+                "This is more than the 4 MiB that a session may remember.",
             ),
             Self::Room(NoRoom::Process) => ours(
                 503,

@@ -60,7 +60,10 @@ impl Gathered {
                 true => self.removed.push(removed.tool.clone()),
                 false => self.more = true,
             },
-            TurnNote::ToolStarted { .. } | TurnNote::ToolEnded { .. } | TurnNote::Fallback(_) => {}
+            TurnNote::ToolStarted { .. }
+            | TurnNote::ToolEnded { .. }
+            | TurnNote::Fallback(_)
+            | TurnNote::ContextFitted(_) => {}
         }
     }
 

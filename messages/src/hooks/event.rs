@@ -110,6 +110,15 @@ pub enum HookEvent {
         /// How long it took, in milliseconds.
         duration_ms: Option<u64>,
     },
+    /// See [`Hook::BeforeCompaction`].
+    BeforeCompaction {
+        /// The conversation, whole.
+        conversation: Arc<Snapshot>,
+        /// Of it as it is before.
+        compaction: Compaction,
+    },
+    /// See [`Hook::AfterCompaction`].
+    AfterCompaction(Compaction),
     /// See [`Hook::ModelFailover`].
     ModelFailover(ModelFailoverEvent),
     /// See [`Hook::ModelFailureTerminal`].
@@ -124,6 +133,24 @@ pub enum HookEvent {
         /// Why.
         reason: &'static str,
     },
+}
+
+/// A conversation from which something is left out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compaction {
+    /// How many messages it has.
+    pub messages: usize,
+    /// How many are left out or shortened.
+    pub compacted: usize,
+    /// How many tokens it takes, about.
+    pub tokens: u64,
+}
+
+impl Compaction {
+    /// As plugins are told, where what is left out goes by the name `compacted`.
+    fn facts(self, compacted: &str) -> Value {
+        json!({ "messageCount": self.messages, compacted: self.compacted, "tokenCount": self.tokens })
+    }
 }
 
 /// Which turn an event is about. What is not known is absent.
@@ -236,6 +263,8 @@ impl HookEvent {
             Self::LlmOutput { .. } => Hook::LlmOutput,
             Self::BeforeToolCall { .. } => Hook::BeforeToolCall,
             Self::AfterToolCall { .. } => Hook::AfterToolCall,
+            Self::BeforeCompaction { .. } => Hook::BeforeCompaction,
+            Self::AfterCompaction(_) => Hook::AfterCompaction,
             Self::ModelFailover(_) => Hook::ModelFailover,
             Self::ModelFailureTerminal(_) => Hook::ModelFailureTerminal,
             Self::GatewayStart { .. } => Hook::GatewayStart,
@@ -254,10 +283,12 @@ impl HookEvent {
             | Self::AgentEnd { conversation, .. }
             | Self::LlmInput { conversation, .. }
             | Self::LlmOutput { conversation, .. }
-            | Self::BeforeToolCall { conversation, .. } => Some(conversation),
+            | Self::BeforeToolCall { conversation, .. }
+            | Self::BeforeCompaction { conversation, .. } => Some(conversation),
             Self::ModelCallStarted(_)
             | Self::ModelCallEnded { .. }
             | Self::AfterToolCall { .. }
+            | Self::AfterCompaction(_)
             | Self::ModelFailover(_)
             | Self::ModelFailureTerminal(_)
             | Self::GatewayStart { .. }
@@ -288,6 +319,8 @@ impl HookEvent {
             | Self::ModelCallEnded { .. }
             | Self::LlmInput { .. }
             | Self::LlmOutput { .. }
+            | Self::BeforeCompaction { .. }
+            | Self::AfterCompaction(_)
             | Self::ModelFailover(_)
             | Self::ModelFailureTerminal(_)
             | Self::GatewayStart { .. }
@@ -349,6 +382,8 @@ impl HookEvent {
                 "toolName": tool_name, "params": **params, "runId": run_id, "toolCallId": tool_call_id,
                 "result": result, "error": error, "durationMs": duration_ms,
             }),
+            Self::BeforeCompaction { compaction, .. } => compaction.facts("compactingCount"),
+            Self::AfterCompaction(compaction) => compaction.facts("compactedCount"),
             Self::ModelFailover(event) => serde_json::to_value(event).unwrap_or_default(),
             Self::ModelFailureTerminal(event) => serde_json::to_value(event).unwrap_or_default(),
             Self::GatewayStart { port } => json!({ "port": port }),

@@ -191,6 +191,8 @@ impl HookResult {
             | Hook::LlmInput
             | Hook::LlmOutput
             | Hook::AfterToolCall
+            | Hook::BeforeCompaction
+            | Hook::AfterCompaction
             | Hook::ModelFailover
             | Hook::ModelFailureTerminal
             | Hook::GatewayStart

@@ -74,12 +74,13 @@ impl Field {
             Hook::AgentTurnPrepare | Hook::BeforePromptBuild => &[Prompt, Messages],
             Hook::BeforeAgentRun => &[Prompt, Messages, SystemPrompt],
             Hook::BeforeAgentReply => &[CleanedBody],
-            Hook::AgentEnd => &[Messages],
+            Hook::AgentEnd | Hook::BeforeCompaction => &[Messages],
             Hook::LlmInput => &[Prompt, HistoryMessages, SystemPrompt, Tools, ImagesCount],
             Hook::BeforeToolCall => &[SystemPrompt, Messages, Tools],
             Hook::ModelCallStarted
             | Hook::ModelCallEnded
             | Hook::AfterToolCall
+            | Hook::AfterCompaction
             | Hook::ModelFailover
             | Hook::ModelFailureTerminal
             | Hook::GatewayStart

@@ -21,6 +21,8 @@ pub struct PluginsSettings {
     pub allow: Vec<Name>,
     /// Plugins that are not loaded whatever else is said.
     pub deny: Vec<Name>,
+    /// Which plugin does what only one can do.
+    pub slots: PluginSlots,
     /// What is said of single plugins, by id.
     pub entries: BTreeMap<Name, PluginEntry>,
 }
@@ -32,6 +34,7 @@ impl Default for PluginsSettings {
             load_paths: Vec::new(),
             allow: Vec::new(),
             deny: Vec::new(),
+            slots: PluginSlots::default(),
             entries: BTreeMap::new(),
         }
     }
@@ -49,6 +52,13 @@ impl PluginsSettings {
         let denied = self.deny.iter().any(|name| name.eq_ignore_ascii_case(id));
         !self.enabled || denied || self.entry(id).is_some_and(|entry| entry.enabled == Some(false))
     }
+}
+
+/// What only one plugin can do, and which one does.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PluginSlots {
+    /// Whose context engine says what of a session a model is told; `None`: the built-in one.
+    pub context_engine: Option<Name>,
 }
 
 /// What is said of one plugin.

@@ -14,6 +14,7 @@ use rquickjs::{Context, Ctx, Exception, Function, Object, Persistent, Runtime, V
 use tokio::sync::mpsc;
 use tracing::Level;
 use understudy_messages::clock::Clock;
+use understudy_messages::context::CallEngine;
 use understudy_messages::hooks::wire::Field;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
 use understudy_messages::service::{CallRoute, CallService};
@@ -48,6 +49,7 @@ pub(super) enum Work {
     Tool(CallTool),
     Service(CallService),
     Route(CallRoute),
+    Engine(CallEngine),
 }
 
 /// What is to be loaded.
@@ -74,6 +76,7 @@ struct Prelude {
     call_tool: Persistent<Function<'static>>,
     call_service: Persistent<Function<'static>>,
     call_route: Persistent<Function<'static>>,
+    call_engine: Persistent<Function<'static>>,
     cancel: Persistent<Function<'static>>,
     fetched: Persistent<Function<'static>>,
     ring: Persistent<Function<'static>>,
@@ -156,7 +159,7 @@ impl Engine {
         }
         let (event, conversation) = match &order.work {
             Work::Hook(call) => (Some(call.event.clone()), call.conversation),
-            Work::Tool(_) | Work::Service(_) | Work::Route(_) => (None, false),
+            Work::Tool(_) | Work::Service(_) | Work::Route(_) | Work::Engine(_) => (None, false),
         };
         let pending = Pending {
             interest: order.interest.clone(),
@@ -195,6 +198,11 @@ impl Engine {
             Work::Route(call) => {
                 let request = serde_json::to_string(&call.request).unwrap_or_default();
                 self.step(owner, "", &self.prelude.call_route, (number, call.route, request))
+            }
+            Work::Engine(call) => {
+                let (told, context) = (call.work.told().to_string(), call.context.to_json().to_string());
+                let given = (number, call.work.as_label(), told, context);
+                self.step(owner, "", &self.prelude.call_engine, given)
             }
         }
     }
@@ -341,6 +349,7 @@ impl Prelude {
             call_tool: function("callTool")?,
             call_service: function("callService")?,
             call_route: function("callRoute")?,
+            call_engine: function("callEngine")?,
             cancel: function("cancel")?,
             fetched: function("fetched")?,
             ring: function("ring")?,

@@ -84,6 +84,9 @@ fn serving<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result
     };
     host.set("route", Function::new(ctx.clone(), route)?)?;
     let of = state.clone();
+    let engine = move || of.registration.borrow_mut().context_engine();
+    host.set("contextEngine", Function::new(ctx.clone(), engine)?)?;
+    let of = state.clone();
     let command = move |name: String, description: Option<String>| {
         let command = CommandRegistration { name, description };
         of.registration.borrow_mut().command(command)

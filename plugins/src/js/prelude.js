@@ -313,6 +313,7 @@
   const tools = new Map();
   const services = new Map();
   const routes = new Map();
+  let contextEngine;
   let loading = true;
   const warn = (text) => (loading ? host.warn(text) : host.log("warn", text));
 
@@ -361,6 +362,11 @@
     if (typeof handler !== "function") return warn(`route ${name} is refused: it has no handler`);
     if (host.route(name, stringify({ auth, match }))) routes.set(name, route);
   }
+  function registerContextEngine(engine) {
+    if (!early("context engine")) return;
+    if (typeof engine?.assemble !== "function") return warn("context engine is refused: it has no assemble");
+    if (host.contextEngine()) contextEngine = engine;
+  }
   function registerCommand(command) {
     const { description, name } = Object(command);
     const words = (value) => (value === undefined ? undefined : String(value).toWellFormed());
@@ -380,6 +386,7 @@
       for (const name of Array.isArray(names) ? names : [names]) on(name, handler, options);
     },
     registerCommand,
+    registerContextEngine,
     registerHttpRoute,
     registerService,
     registerTool,
@@ -563,11 +570,21 @@
     run(number, () => route.handler(Object.assign(parse(written), { abortSignal: signal })));
   }
 
+  function callEngine(number, work, told, context) {
+    const { abort, signal } = abortable();
+    const ctx = parse(context);
+    ctx.abortSignal = signal;
+    live.set(number, abort);
+    run(number, () => {
+      if (typeof contextEngine[work] === "function") return contextEngine[work](parse(told), ctx);
+    });
+  }
+
   function cancel(number) {
     const abort = live.get(number);
     live.delete(number);
     if (abort !== undefined) abort();
   }
 
-  return { begin, call, callRoute, callService, callTool, cancel, fetched, ring };
+  return { begin, call, callEngine, callRoute, callService, callTool, cancel, fetched, ring };
 });

@@ -54,6 +54,13 @@ pub(super) enum ToChild<'a> {
         route: &'a str,
         request: &'a RouteRequest,
     },
+    /// Ask the context engine.
+    Engine {
+        call: u64,
+        work: &'static str,
+        told: &'a Value,
+        context: &'a HookContext,
+    },
     /// Nobody waits for this call any longer.
     Cancel { call: u64 },
     /// The last line.

@@ -77,6 +77,12 @@ impl Registration {
         self.take("route", path, why, |it| it.routes.push(route))
     }
 
+    /// Registers the context engine; whether it was taken: there is one at most.
+    pub fn context_engine(&mut self) -> bool {
+        let why = self.context_engine.then_some("there is one already");
+        self.take("context", "engine", why, |it| it.context_engine = true)
+    }
+
     /// Registers a command; whether it was taken. What is wrong becomes a warning.
     pub fn command(&mut self, command: CommandRegistration) -> bool {
         let known = self.commands.iter().any(|it| it.name == command.name);

@@ -8,6 +8,8 @@ mod behaviours;
 #[cfg(test)]
 mod docs;
 #[cfg(test)]
+mod engines;
+#[cfg(test)]
 mod examples;
 #[cfg(test)]
 mod native;

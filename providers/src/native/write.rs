@@ -7,7 +7,7 @@ use understudy_messages::answer::{Finish, Piece, Usage};
 use understudy_messages::client::Seam;
 use understudy_messages::ids::{ModelRef, Name};
 use understudy_messages::terminal::TurnFailure;
-use understudy_messages::tools::{FallbackNotice, ToolOutcome, TurnNote};
+use understudy_messages::tools::{ContextFitted, FallbackNotice, ToolOutcome, TurnNote};
 
 use crate::wire::Style;
 
@@ -27,6 +27,7 @@ pub struct Writer {
     finish: Option<Finish>,
     tools: Vec<Tool>,
     notice: Option<FallbackNotice>,
+    fitted: Option<Fitted>,
 }
 
 /// What was said so far.
@@ -66,6 +67,8 @@ enum Event<'a> {
     Fallback(Notice<'a>),
     #[serde(rename = "model.fallback_cleared")]
     FallbackCleared(Notice<'a>),
+    #[serde(rename = "context.fitted")]
+    Fitted(Fitted),
     #[serde(rename = "usage")]
     Usage(Tokens),
     #[serde(rename = "turn.completed")]
@@ -85,6 +88,7 @@ impl Event<'_> {
             Self::ToolEnded { .. } => "tool.ended",
             Self::Fallback(_) => "model.fallback",
             Self::FallbackCleared(_) => "model.fallback_cleared",
+            Self::Fitted(_) => "context.fitted",
             Self::Usage(_) => "usage",
             Self::Completed(_) => "turn.completed",
             Self::Failed { .. } => "turn.failed",
@@ -102,6 +106,14 @@ struct Notice<'a> {
     selected: &'a str,
     active: &'a str,
     text: &'a str,
+}
+
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Fitted {
+    dropped_messages: usize,
+    dropped_tool_results: usize,
+    tokens: u64,
 }
 
 #[derive(Clone, Copy, Serialize)]
@@ -151,6 +163,8 @@ struct Whole<'a> {
     tools: &'a [Tool],
     #[serde(skip_serializing_if = "Option::is_none")]
     fallback: Option<Changed<'a>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fitted: Option<Fitted>,
 }
 
 /// A tool that ran.
@@ -183,6 +197,7 @@ impl Writer {
             finish: None,
             tools: Vec::new(),
             notice: None,
+            fitted: None,
             style,
         }
     }
@@ -250,6 +265,11 @@ impl Writer {
                 event.write(&mut frames);
                 self.notice = Some(notice.clone());
             }
+            TurnNote::ContextFitted(fitted) => {
+                let fitted = Fitted::of(fitted);
+                Event::Fitted(fitted).write(&mut frames);
+                self.fitted = Some(fitted);
+            }
         }
         frames.into()
     }
@@ -294,6 +314,7 @@ impl Writer {
                 notice: Notice::of(notice),
                 cleared: notice.cleared,
             }),
+            fitted: self.fitted,
         };
         serde_json::to_vec(&whole).unwrap_or_default().into()
     }
@@ -376,6 +397,16 @@ impl<'a> Notice<'a> {
             selected: &notice.selected,
             active: &notice.active,
             text: &notice.text,
+        }
+    }
+}
+
+impl Fitted {
+    const fn of(fitted: &ContextFitted) -> Self {
+        Self {
+            dropped_messages: fitted.dropped_messages,
+            dropped_tool_results: fitted.dropped_tool_results,
+            tokens: fitted.tokens,
         }
     }
 }

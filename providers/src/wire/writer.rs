@@ -98,7 +98,10 @@ impl Writer {
             }
             (
                 Self::Chat(_) | Self::Responses(_) | Self::Messages(_),
-                TurnNote::ToolStarted { .. } | TurnNote::ToolEnded { .. } | TurnNote::Fallback(_),
+                TurnNote::ToolStarted { .. }
+                | TurnNote::ToolEnded { .. }
+                | TurnNote::Fallback(_)
+                | TurnNote::ContextFitted(_),
             ) => Bytes::new(),
         }
     }

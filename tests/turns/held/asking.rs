@@ -158,6 +158,7 @@ impl Asking {
             timeouts: self.settings.timeouts,
             hooks: Arc::new(NoHooks),
             tools: Arc::new(NoTools),
+            engine: None,
             session: SessionPort {
                 prepare: Nobody.start().recipient(),
             },

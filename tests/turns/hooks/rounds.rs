@@ -332,6 +332,7 @@ fn short(frames: &[ClientFrame]) -> Vec<String> {
                 )
             }
             ClientFrame::Note(TurnNote::Fallback(_)) => "fallback".to_owned(),
+            ClientFrame::Note(TurnNote::ContextFitted(_)) => "fitted".to_owned(),
             ClientFrame::KeepAlive => "keep-alive".to_owned(),
             ClientFrame::End { last } => format!("end {}", last.is_some()),
             ClientFrame::Failed(failure) => format!("failed {} {}", failure.status, failure.code),

@@ -86,25 +86,6 @@ async fn of_a_turn_whose_client_left_what_the_user_said_is_kept() {
 }
 
 #[tokio::test]
-async fn a_session_that_remembers_as_much_as_one_may_takes_no_turn() {
-    let stage = Stage::set(json!({ "a/m": { "calls": [answers("yes")] } })).await;
-    let long = "x".repeat(3 << 20);
-    assert_eq!(whole(&stage, "s1", &long).await.status, 200);
-    for _ in 0..2 {
-        let full = whole(&stage, "s1", &long).await;
-        assert_eq!(code(&full), (413, "session_full".to_owned()));
-        assert!(
-            full.text().contains("Delete it, or go on in a new one"),
-            "{}",
-            full.text()
-        );
-    }
-    assert_eq!(said(&stage, "s1").await.len(), 2);
-    assert_eq!(whole(&stage, "s1", "short").await.status, 200);
-    assert_eq!(whole(&stage, "s2", &long).await.status, 200);
-}
-
-#[tokio::test]
 async fn turns_of_one_session_find_what_was_said_in_those_before() {
     let stage = Stage::set(json!({ "a/m": { "calls": [answers("{n}")] } })).await;
     let turns = (0..8).map(|_| whole(&stage, "s1", "hi"));

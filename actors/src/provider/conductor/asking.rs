@@ -56,10 +56,13 @@ impl Conductor {
             Some(prompt) => prompt,
             None => self.prepared(candidate).await?,
         };
-        Ok(Prompt {
+        let prompt = Prompt {
             rounds: self.rounds.done().clone(),
-            continuation: self.continuation(candidate),
             ..prompt
+        };
+        Ok(Prompt {
+            continuation: self.continuation(candidate),
+            ..self.fit(candidate, prompt)
         })
     }
 
@@ -73,6 +76,7 @@ impl Conductor {
         let prompt = prepared
             .map_err(|_| NoPrompt::SessionLost)?
             .map_err(NoPrompt::Blocked)?;
+        let prompt = self.assembled(candidate, prompt).await;
         self.here.prompt = Some(prompt.clone());
         Ok(prompt)
     }

@@ -16,10 +16,11 @@ use crate::telemetry::StreamEnd;
 
 impl Conductor {
     /// The client has the whole answer, but for its end.
-    pub(super) async fn answered(self, model: ModelRef, mut answered: Answered) -> Performance {
+    pub(super) async fn answered(mut self, model: ModelRef, mut answered: Answered) -> Performance {
         let text = answered.text.take().map(|text| self.whole_text(&text));
         let said = self.whole_said(std::mem::take(&mut answered.said));
-        let whole = self.tell_removed().await && self.tell(ClientFrame::End { last: answered.last }).await;
+        let noted = self.tell_removed().await && self.tell_left_out().await;
+        let whole = noted && self.tell(ClientFrame::End { last: answered.last }).await;
         if !whole {
             return self.cancelled().await;
         }

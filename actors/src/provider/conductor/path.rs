@@ -14,6 +14,7 @@ use understudy_messages::turn::Candidate;
 use understudy_providers::wire::{Obstacle, obstacle};
 
 use super::Conductor;
+use super::fitting::Fitting;
 use crate::provider::ledger::{Purpose, Rest, Ticket};
 
 /// How many bytes of text make a token at the very most: a conversation with more cannot fit for sure.
@@ -35,6 +36,7 @@ pub(super) struct Here {
     pub(super) refused_prefill: bool,
     /// What it is told, once the session has said it.
     pub(super) prompt: Option<Prompt>,
+    pub(super) fitting: Fitting,
 }
 
 impl Here {
@@ -250,7 +252,7 @@ impl Conductor {
             return Some(Reason::Format);
         }
         let from = self.cast.candidates.get(self.here.position);
-        let text = self.turn.request.facts.messages.text_bytes;
+        let text = self.turn.request.facts.own_text();
         let window = candidate.settings.context;
         let too_long = window.is_some_and(|window| (text / BYTES_PER_TOKEN) as u64 > window);
         if too_long {

@@ -70,6 +70,7 @@ impl Conductor {
         self.here = Here {
             prompt: self.here.prompt.take(),
             refused_prefill: self.here.refused_prefill,
+            fitting: std::mem::take(&mut self.here.fitting),
             ..Here::at(self.here.position)
         };
     }

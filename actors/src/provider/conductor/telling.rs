@@ -120,7 +120,7 @@ impl Conductor {
             .fire(HookEvent::ModelFailover(event), context.clone(), turn.lease.clone());
     }
 
-    fn fire(&self, event: HookEvent, candidate: &Candidate) {
+    pub(super) fn fire(&self, event: HookEvent, candidate: &Candidate) {
         self.turn
             .hooks
             .fire(event, self.turn.scene.context_for(candidate), self.turn.lease.clone());

@@ -53,16 +53,33 @@ fn a_turn_that_nobody_answered_leaves_the_one_who_answered_last() {
 }
 
 #[test]
-fn a_session_whose_answer_had_no_room_any_longer_takes_no_turn() {
+fn a_session_that_says_more_than_it_may_remember_forgets_its_oldest_turns_whole() {
+    let room = TranscriptRoom::default();
+    let memory = memory(&room);
+    let third = "x".repeat(MOST / 3);
+    assert_eq!(memory.take(turn(&["first", "yes"]), NOW), 0);
+    assert_eq!(memory.take(turn(&["second", &third]), NOW), 0);
+    assert_eq!(memory.take(turn(&["third", &third]), NOW), 0);
+    assert_eq!(admits(&memory, &third), Ok(()));
+    assert_eq!(
+        memory.take(turn(&["fourth", &third]), NOW),
+        4,
+        "two of each of two turns"
+    );
+    assert_eq!(texts(&memory)[0], "third");
+    assert_eq!(texts(&memory).len(), 4);
+    assert_eq!(room.held.load(Ordering::Relaxed), memory.state().bytes);
+}
+
+#[test]
+fn a_turn_that_is_larger_than_the_bound_is_not_kept_and_an_input_that_is_not_taken() {
     let memory = memory(&TranscriptRoom::default());
-    let half = "x".repeat(MOST / 2);
-    assert_eq!(admits(&memory, &half), Ok(()));
-    memory.take(turn(&[&half]), NOW);
-    assert_eq!(admits(&memory, &half), Err(NoRoom::Session), "it would not fit");
-    assert_eq!(admits(&memory, "x"), Ok(()));
-    memory.take(turn(&["user", &half]), NOW);
-    assert_eq!(texts(&memory).len(), 1, "kept whole or not at all");
-    assert_eq!(admits(&memory, "x"), Err(NoRoom::Session), "what is kept is not whole");
+    memory.take(turn(&["1"]), NOW);
+    let whole = "x".repeat(MOST);
+    assert_eq!(admits(&memory, &whole), Err(NoRoom::Session));
+    assert_eq!(memory.take(turn(&["user", &whole]), NOW), 2);
+    assert_eq!(texts(&memory), ["1"]);
+    assert_eq!(admits(&memory, "x"), Ok(()), "the session goes on");
 }
 
 #[test]
@@ -73,8 +90,8 @@ fn all_sessions_share_one_room_and_a_forgotten_one_gives_its_part_back() {
     one.take(turn(&[&text]), NOW);
     two.take(turn(&[&text]), NOW);
     assert_eq!(admits(&one, "x"), Err(NoRoom::Process));
-    two.take(turn(&["y"]), NOW);
-    assert_eq!(texts(&two).len(), 1);
+    assert_eq!(two.take(turn(&["y"]), NOW), 1, "in the place of its own oldest");
+    assert_eq!(texts(&two), ["y"]);
     drop(two);
     assert_eq!(admits(&one, &text), Ok(()));
     drop(one);

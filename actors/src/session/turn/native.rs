@@ -1,19 +1,26 @@
 //! A turn of the native API: what its session remembers stands before it, and what it says is remembered after it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use understudy_messages::client::ClientFrame;
+use understudy_messages::context::EngineWork;
+use understudy_messages::events::Event;
 use understudy_messages::ids::{ModelRef, Name};
-use understudy_messages::request::Endpoint;
+use understudy_messages::request::{Asked, Endpoint};
 use understudy_messages::tools::{FallbackNotice, TurnNote, TurnTools};
 use understudy_messages::turn::{Performance, TurnContext, TurnOutcome, TurnRequest};
 use understudy_providers::native::{self, Setting};
 use understudy_providers::wire::{self, RequestError};
 
 use super::{Refusal, Turn};
+use crate::engine;
 use crate::registry::{Generation, Roster};
 use crate::session::memory::{Recalled, Taken};
 use crate::session::notice;
+
+/// How long a context engine may take to take note of a turn; the session's next one waits for it.
+const COMMIT: Duration = Duration::from_secs(5);
 
 /// Who speaks in a turn, and which model it asks for.
 #[derive(Debug, PartialEq, Eq)]
@@ -61,7 +68,7 @@ impl Turn {
             model: casting.model.as_deref(),
             strict: casting.strict,
         };
-        let told = told(request, casting.agent.clone(), &setting).map_err(Refusal::Unreadable)?;
+        let told = told(request, casting.agent.clone(), &setting, self.asked.len()).map_err(Refusal::Unreadable)?;
         self.run.request = Arc::new(told);
         Ok(())
     }
@@ -81,14 +88,40 @@ impl Turn {
             notice::change(memory.fallback().as_ref(), selected, active, &performance.tried)
         });
         let asked = std::mem::take(&mut self.asked);
+        let said = if native { kept(asked, performance) } else { asked };
+        if turn.engine.is_some() && native {
+            self.committed = said.clone();
+        }
         let taken = Taken {
             agent: turn.agent.name.clone(),
             served_by: active.cloned(),
-            said: if native { kept(asked, performance) } else { asked },
+            said,
             notice: notice.clone(),
         };
-        memory.take(taken, self.context.clock.wall());
+        let forgotten = memory.take(taken, self.context.clock.wall());
+        if forgotten > 0 {
+            tracing::info!(turn = %turn.request.id, forgotten, "a session remembers as much as it may: its oldest is forgotten");
+            let turn = turn.request.id;
+            self.context.tap.publish(|| Event::TranscriptCut { turn, forgotten });
+        }
         notice
+    }
+
+    /// Tells the engine that the turn began with what was kept of it. The turn holds its generation until then.
+    pub(super) async fn commit(&mut self, turn: &TurnContext) {
+        let said = std::mem::take(&mut self.committed);
+        let Some(engine) = turn.engine.as_ref().filter(|_| !said.is_empty()) else {
+            return;
+        };
+        let messages = said.iter().filter_map(|item| serde_json::from_str(item).ok());
+        let work = EngineWork::Commit {
+            messages: messages.collect(),
+        };
+        let (context, clock) = (turn.scene.context().clone(), &self.context.clock);
+        if let Err(error) = engine::ask(engine, work, context, clock, clock.now() + COMMIT).await {
+            tracing::warn!(turn = %turn.request.id, plugin = %engine.plugin, error = error.as_label(),
+                "the context engine did not take what was said");
+        }
     }
 
     /// Tells the client that somebody else answers, or the chosen one again.
@@ -121,16 +154,26 @@ fn casting(request: &TurnRequest, names_model: bool, recalled: &Recalled, roster
     }
 }
 
-/// The request as models are asked.
-fn told(request: &TurnRequest, agent: Option<Name>, setting: &Setting<'_>) -> Result<TurnRequest, RequestError> {
+/// The request as models are asked; the client asks `items` items of it.
+fn told(
+    request: &TurnRequest,
+    agent: Option<Name>,
+    setting: &Setting<'_>,
+    items: usize,
+) -> Result<TurnRequest, RequestError> {
     let body = native::compose(&request.body, &request.facts, setting);
+    let mut facts = wire::scan(request.endpoint, &body)?;
+    if let Some(responses) = &mut facts.responses {
+        let text_bytes = request.facts.messages.text_bytes;
+        responses.asked = Some(Asked { items, text_bytes });
+    }
     Ok(TurnRequest {
         id: request.id,
         request_id: request.request_id.clone(),
         session: request.session.clone(),
         agent,
         endpoint: request.endpoint,
-        facts: wire::scan(request.endpoint, &body)?,
+        facts,
         body,
         headers: request.headers.clone(),
     })

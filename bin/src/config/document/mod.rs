@@ -9,7 +9,7 @@ use understudy_messages::ids::Name;
 use understudy_messages::settings::{Api, BrokenStream, ContentFilter, KeyOrder, MalformedFrame};
 
 pub(crate) use defaults::{Defaults, Listen, Log};
-pub(crate) use plugins::{EngineLimits, Grants, HookAccess, Plugin, Plugins};
+pub(crate) use plugins::{EngineLimits, Grants, HookAccess, Plugin, Plugins, Slots};
 pub(crate) use scalar::{Attempts, Bytes, Count, Flag, HIDDEN, Retries, Secret, Status, Time, Word};
 
 mod defaults;

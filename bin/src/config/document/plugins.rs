@@ -20,6 +20,8 @@ pub(crate) struct Plugins {
     pub(crate) allow: Vec<Name>,
     /// Plugins that are not loaded whatever else is said.
     pub(crate) deny: Vec<Name>,
+    /// Which plugin does what only one can do.
+    pub(crate) slots: Slots,
     /// What is said of single plugins, by id.
     pub(crate) entries: Entries<Plugin>,
 }
@@ -31,9 +33,19 @@ impl Default for Plugins {
             load_paths: Vec::new(),
             allow: Vec::new(),
             deny: Vec::new(),
+            slots: Slots::default(),
             entries: Entries::default(),
         }
     }
+}
+
+/// What only one plugin can do, and which one does.
+#[derive(Default, Serialize, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Slots {
+    /// Whose context engine says what of a session a model is told; without it the built-in one does.
+    #[serde(rename = "contextEngine", skip_serializing_if = "Option::is_none")]
+    pub(crate) context_engine: Option<Name>,
 }
 
 /// One plugin.

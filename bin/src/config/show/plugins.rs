@@ -4,7 +4,7 @@ use serde_json::Value;
 use understudy_messages::settings::{HookSettings, PluginEntry, PluginGrants, PluginLimits, PluginsSettings};
 
 use super::{entries, ids, path};
-use crate::config::document::{Bytes, EngineLimits, Flag, Grants, HookAccess, Plugin, Plugins, Time};
+use crate::config::document::{Bytes, EngineLimits, Flag, Grants, HookAccess, Plugin, Plugins, Slots, Time};
 
 pub(super) fn plugins(plugins: &PluginsSettings) -> Plugins {
     Plugins {
@@ -12,6 +12,9 @@ pub(super) fn plugins(plugins: &PluginsSettings) -> Plugins {
         load_paths: plugins.load_paths.iter().map(|folder| path(folder)).collect(),
         allow: ids(&plugins.allow),
         deny: ids(&plugins.deny),
+        slots: Slots {
+            context_engine: plugins.slots.context_engine.clone(),
+        },
         entries: entries(&plugins.entries, plugin),
     }
 }

@@ -16,6 +16,7 @@ agents:
   another: { model: fast, workspace: ./ws, plugins: [guard] }
 plugins:
   load_paths: [./plugins]
+  slots: { contextEngine: guard }
   entries:
     guard: { enabled: true, config: { apiKey: sk-canary-7, other: "${SECOND}", words: [a, { rate: 0.5 }] } }
     canon: { hooks: { allowConversationAccess: true, timeouts: { agent_end: 5s } } }
@@ -102,6 +103,8 @@ fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
       load_paths: ["./plugins"]
       allow: []
       deny: []
+      slots:
+        contextEngine: guard
       entries:
         canon:
           hooks:

@@ -7,7 +7,9 @@ use std::time::Duration;
 use reqwest::Url;
 use understudy_messages::hooks::{HOOKS, Hook};
 use understudy_messages::ids::Name;
-use understudy_messages::settings::{HookSettings, PluginEntry, PluginGrants, PluginLimits, PluginsSettings};
+use understudy_messages::settings::{
+    HookSettings, PluginEntry, PluginGrants, PluginLimits, PluginSlots, PluginsSettings,
+};
 
 use super::providers::refuse_repeated;
 use crate::config::field::Field;
@@ -26,6 +28,7 @@ pub(super) fn plugins(field: &Field<'_>) -> PluginsSettings {
         settings.load_paths = paths.iter().filter_map(required_folder).collect();
         settings.allow = ids(&keys.key("allow"));
         settings.deny = ids(&keys.key("deny"));
+        settings.slots = slots(&keys.key("slots"));
         for (id, entry) in keys.key("entries").entries() {
             settings.entries.insert(id, self::entry(&entry));
         }
@@ -54,6 +57,16 @@ pub(super) fn ids(field: &Field<'_>) -> Vec<Name> {
         ids.push(text.value.into());
     }
     ids
+}
+
+fn slots(field: &Field<'_>) -> PluginSlots {
+    let mut slots = PluginSlots::default();
+    field.section(|keys| {
+        let engine = keys.key("contextEngine");
+        let named = (!engine.is_absent()).then(|| engine.required_text("write the id of a plugin, or remove the key"));
+        slots.context_engine = named.flatten().map(|id| id.value.into());
+    });
+    slots
 }
 
 fn entry(field: &Field<'_>) -> PluginEntry {

@@ -103,11 +103,11 @@ fn what_the_user_said_is_kept_once_and_an_answer_only_where_it_is_whole() {
 }
 
 #[test]
-fn a_session_without_room_is_told_from_a_process_without() {
+fn an_input_without_room_is_told_from_a_process_without() {
     let told = |no_room| {
         let failure = Refusal::Room(no_room).failure();
         (failure.status, failure.code.to_string(), failure.retry_after)
     };
-    assert_eq!(told(NoRoom::Session), (413, "session_full".to_owned(), None));
+    assert_eq!(told(NoRoom::Session), (413, "input_too_large".to_owned(), None));
     assert_eq!(told(NoRoom::Process), (503, "sessions_full".to_owned(), Some(1)));
 }

@@ -125,6 +125,8 @@ fn guarded(stage: &Stage, told: &Told, scrape: &Scrape, checks: &mut Vec<Check>)
         | Event::WindowOpened { .. }
         | Event::Probed { .. }
         | Event::TerminalFailure(_)
+        | Event::ContextFitted { .. }
+        | Event::TranscriptCut { .. }
         | Event::GenerationPublished { .. }
         | Event::PluginsChanged { .. }
         | Event::ReloadProgress(_) => 0,
@@ -167,6 +169,8 @@ impl Kept {
             | Event::Probed { .. }
             | Event::TerminalFailure(_)
             | Event::TurnEnded(_)
+            | Event::ContextFitted { .. }
+            | Event::TranscriptCut { .. }
             | Event::GenerationPublished { .. }
             | Event::PluginsChanged { .. }
             | Event::ReloadProgress(_) => false,

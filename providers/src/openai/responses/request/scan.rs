@@ -111,6 +111,7 @@ impl<'a> Draft<'a> {
             input: input.span,
             input_is_text: input.is_text,
             foreign: input.foreign.into_iter().map(|run| with_comma(body, run)).collect(),
+            asked: None,
         };
         Ok(RequestFacts {
             model: Name::from(&*model.decode()),
