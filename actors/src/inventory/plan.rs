@@ -130,7 +130,8 @@ impl Loader {
                 .map(|capture| capture.folder().to_owned())
                 .unwrap_or_default(),
             settings: own,
-            workspaces: workspaces.collect(),
+            // what lies in its own folder it may read there too, by its full path: that is how it is now, not how it was
+            workspaces: workspaces.chain(candidate.folder.clone()).collect(),
             grants: entry.grants,
             limits: entry.limits,
             clock: self.supervision.clock.clone(),

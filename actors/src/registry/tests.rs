@@ -61,7 +61,7 @@ fn fewer() -> Settings {
 fn swap(settings: &Settings, shards: Vec<Arc<Shard>>) -> Swap {
     Swap {
         settings: Arc::new(settings.clone()),
-        inventory: no_plugins().into(),
+        inventory: no_plugins(),
         shards: Some(shards),
     }
 }
