@@ -408,3 +408,38 @@ async fn generation(stage: &Stage) -> u64 {
 async fn until_held(stage: &Stage) {
     while stage.admin("/readyz").await.status == 200 {}
 }
+
+/// A guard in JavaScript that has nothing against anybody.
+const GUARD: &str = "export function register(api) { api.on('before_agent_run', () => ({ outcome: 'pass' })); }";
+
+#[tokio::test]
+async fn a_guard_that_serves_is_let_go_when_it_is_switched_off_and_for_no_other_reason() {
+    let other = Probe::new("other");
+    let folder = Folder::new("guard", "{ id: 'guard', main: 'index.js' }");
+    let inside = |name: &str| folder.0.join("guard").join(name);
+    std::fs::write(inside("index.js"), GUARD).expect("written");
+    let mut hosts = understudy::plugins::standard_hosts();
+    hosts.native.push(Arc::new(other.clone()));
+    let entries = "{ enabled: true, hooks: { allowConversationAccess: true } }";
+    let paths = folder.paths();
+    let configuration = format!("plugins: {{ {paths} entries: {{ guard: {entries}, other: {entries} }} }}\n");
+    let stage = Stage::set_hosting(plan(Duration::ZERO), &configuration, hosts).await;
+    let manifest = inside("openclaw.plugin.json");
+    let whole = std::fs::read_to_string(&manifest).expect("readable");
+    for broken in [Some(&whole[..10]), None] {
+        match broken {
+            Some(half) => std::fs::write(&manifest, half).expect("written"),
+            None => std::fs::remove_file(&manifest).expect("removed"),
+        }
+        let reply = reload(&stage, &json!({ "plugins": ["other"] })).await;
+        assert_eq!(reply.status, 400, "{}", reply.text());
+        assert!(reply.text().contains("guard"), "{}", reply.text());
+        let report = stage.admin("/admin/v1/plugins").await.json();
+        let plugins = report["plugins"].as_array().expect("plugins").iter();
+        let serving = plugins.filter(|plugin| plugin["id"] == "guard" && plugin["status"] == "loaded");
+        assert_eq!(serving.count(), 1, "{report}");
+    }
+    std::fs::write(&manifest, whole).expect("written");
+    let reply = reload(&stage, &json!({ "plugins": ["other"] })).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+}

@@ -26,6 +26,8 @@ pub struct Planned {
     pub unknown: Vec<Name>,
     /// Whether an instance that goes holds what cannot be held twice.
     pub exclusive: bool,
+    /// A plugin that serves and could not any longer though nobody switched it off, and why: then nothing is to be changed.
+    pub refused: Option<(Name, String)>,
 }
 
 /// One plugin, as it is to be.
@@ -55,6 +57,7 @@ impl Loader {
             diff: Diff::default(),
             unknown: Vec::new(),
             exclusive: false,
+            refused: None,
         };
         if planned.settings.plugins.enabled {
             for candidate in self.candidates(&mut planned) {
@@ -73,6 +76,7 @@ impl Loader {
         planned.exclusive = planned.diff.ended.iter().any(exclusive);
         check_grants(&mut planned);
         self.gather_sources(&mut planned);
+        planned.refused = serving.and_then(|serving| planned.refusal(serving));
         planned
     }
 
@@ -159,6 +163,30 @@ fn check_grants(planned: &mut Planned) {
 }
 
 impl Planned {
+    /// A guard that is gone is no open gate: one that serves is let go when somebody switches it off, and for no other reason.
+    fn refusal(&self, serving: &Inventory) -> Option<(Name, String)> {
+        let serves = |id: &str| serving.find(id).is_some_and(|plugin| plugin.working().is_some());
+        let broken = self.plugins.iter().find_map(|intended| match &intended.source {
+            Some(Err(failure)) if serves(&intended.candidate.id) => {
+                Some((intended.candidate.id.clone(), failure.error.clone()))
+            }
+            _ => None,
+        });
+        let is_on = |id: &str| {
+            let mut intended = self
+                .plugins
+                .iter()
+                .filter(|it| it.candidate.id.eq_ignore_ascii_case(id));
+            intended.any(|it| it.cause.enables())
+        };
+        let gone = serving.plugins.iter().find(|plugin| {
+            let wanted = is_on(&plugin.id) || self.settings.plugins.switches_off(&plugin.id);
+            plugin.required && plugin.working().is_some() && !wanted
+        });
+        let why = "guards, and is not found or not switched on any longer: put it back, or say `enabled: false`";
+        broken.or_else(|| gone.map(|plugin| (plugin.id.clone(), why.to_owned())))
+    }
+
     fn identities(&self) -> BTreeMap<Name, Identity> {
         let identities = self
             .plugins
@@ -195,6 +223,7 @@ impl Inventory {
             diff: Diff::default(),
             unknown: Vec::new(),
             exclusive: false,
+            refused: None,
         }
     }
 }

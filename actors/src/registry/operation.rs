@@ -163,6 +163,10 @@ impl Operation {
             self.message = Some(format!("There is no plugin {unknown} that is switched on."));
             return Event::Refused;
         }
+        if let Some((plugin, why)) = &planned.refused {
+            self.message = Some(format!("The plugin {plugin} {why}. Nothing was changed."));
+            return Event::Refused;
+        }
         self.started.clone_from(&planned.diff.started);
         self.ended.clone_from(&planned.diff.ended);
         self.targets = [&self.started[..], &self.ended].concat();
