@@ -64,11 +64,20 @@ pub(crate) enum Action {
     },
     ReloadPlugin {
         plugin: String,
-        script: Option<String>,
+        script: Option<Script>,
     },
+    /// By path: `plugins.<id>.<setting>`.
     ReloadConfig {
-        set: Map<String, Value>,
+        set: BTreeMap<String, Value>,
     },
+}
+
+/// What goes wrong when a plugin is reloaded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Script {
+    /// The new instance does not get as far as having registered.
+    ThrowInStart,
 }
 
 /// A request of a client.

@@ -17,6 +17,7 @@ mod config;
 mod expect;
 mod hooks;
 mod log;
+mod operator;
 mod play;
 mod player;
 mod plugins;

@@ -11,8 +11,9 @@ use understudy_tests::gateway::Gateway;
 use crate::case::Case;
 use crate::hooks;
 use crate::log::Log;
+use crate::operator::Operator;
 use crate::player::{Player, Stage};
-use crate::plugins::{self, Heard};
+use crate::plugins::{self, Heard, Misfits};
 use crate::seen::{self, Page, Seen};
 use crate::windows;
 
@@ -27,9 +28,10 @@ pub(crate) fn play(case: &Case, log: &Log) -> Result<Seen, String> {
     };
     let simulator = runtime.block_on(Simulator::start(case.upstreams.clone(), options));
     let simulator = simulator.map_err(|error| error.to_string())?;
-    let heard = Heard::default();
-    let (hosts, plugins) = plugins::hosts(&case.config.plugins, case.expect.is_about_tools(), &heard);
-    let yaml = case.config.to_yaml(|provider| base_url(case, &simulator, provider)) + &plugins;
+    let (heard, misfits) = (Heard::default(), Misfits::default());
+    let (hosts, entries) = plugins::hosts(&case.config.plugins, case.expect.is_about_tools(), &heard, &misfits);
+    let neutral = case.config.to_yaml(|provider| base_url(case, &simulator, provider));
+    let yaml = neutral.clone() + &entries.to_yaml();
     let config = ServerConfig::parse(&yaml, &|_| None).map_err(|error| refused(&error))?;
     // one thread, which the player's round trips go through
     let options = AppOptions {
@@ -43,6 +45,13 @@ pub(crate) fn play(case: &Case, log: &Log) -> Result<Seen, String> {
         simulator: &simulator,
         clock: clock.clone(),
         heard,
+        operator: Operator {
+            gateway: &gateway,
+            yaml: neutral,
+            entries,
+            misfits,
+            reloads: Vec::new(),
+        },
     };
     let seen = watch(&runtime, case, &stage, log);
     clock.release();
@@ -100,6 +109,7 @@ fn watch(runtime: &Runtime, case: &Case, stage: &Stage<'_>, log: &Log) -> Result
                 .map(|violation| violation.target.to_string())
                 .collect(),
             transcripts,
+            reloads: player.operator.reloads,
             fired: hooks::fired(stage.heard.all(), &player.events),
             events_missed: player.events_missed,
             event_texts: serde_json::to_string(&player.events.iter().map(|event| &**event).collect::<Vec<_>>())

@@ -18,6 +18,7 @@ use understudy_tests::gateway::Gateway;
 
 use crate::case::{Action, Case, Step};
 use crate::client::Clients;
+use crate::operator::Operator;
 use crate::plugins::Heard;
 
 /// Round trips without any change that prove that only time is waited for.
@@ -44,6 +45,7 @@ pub(crate) struct Stage<'a> {
     pub(crate) simulator: &'a Simulator,
     pub(crate) clock: Clock,
     pub(crate) heard: Heard,
+    pub(crate) operator: Operator<'a>,
 }
 
 /// A case under way.
@@ -51,6 +53,7 @@ pub(crate) struct Player<'a> {
     stage: Stage<'a>,
     clock: Clock,
     pub(crate) clients: Clients,
+    pub(crate) operator: Operator<'a>,
     /// Makes the round trips.
     probe: reqwest::Client,
     tap: Receiver<SharedEvent>,
@@ -75,6 +78,7 @@ impl<'a> Player<'a> {
         Self {
             clients: Clients::new(stage.gateway, stage.simulator.journal().clone()),
             tap: stage.gateway.events(),
+            operator: stage.operator.clone(),
             stage: stage.clone(),
             clock: stage.clock.clone(),
             probe: probe(),
@@ -99,12 +103,10 @@ impl<'a> Player<'a> {
                     self.clock.advance(by);
                     start += by;
                 }
-                Action::Load { .. }
-                | Action::ActivatePlugin { .. }
-                | Action::ReloadPlugin { .. }
-                | Action::ReloadConfig { .. } => {
-                    return Err(format!("a step that no player knows: {action:?}"));
-                }
+                Action::ActivatePlugin { plugin } => self.operator.reload(plugin, None).await?,
+                Action::ReloadPlugin { plugin, script } => self.operator.reload(plugin, *script).await?,
+                Action::ReloadConfig { set } => self.operator.set(set).await?,
+                Action::Load { .. } => return Err(format!("a step that no player knows: {action:?}")),
             }
         }
         self.run_out().await?;

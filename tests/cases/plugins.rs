@@ -1,5 +1,6 @@
 //! The plugins of a case: they do what its file says, and an observer beside them only listens.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -84,10 +85,55 @@ impl Heard {
     }
 }
 
+/// The plugins whose next instance throws when it is started.
+#[derive(Clone, Default)]
+pub(crate) struct Misfits(Arc<Mutex<BTreeSet<String>>>);
+
+impl Misfits {
+    pub(crate) fn add(&self, plugin: &str) {
+        self.0.lock().expect("sound").insert(plugin.to_owned());
+    }
+
+    /// Whether it is one; only once.
+    fn take(&self, plugin: &str) -> bool {
+        self.0.lock().expect("sound").remove(plugin)
+    }
+}
+
+/// The configuration that lets plugins do what they do.
+#[derive(Clone, Default)]
+pub(crate) struct Entries(Map<String, Value>);
+
+impl Entries {
+    /// Sets `plugins.<id>.<setting>`.
+    pub(crate) fn set(&mut self, path: &str, value: &Value) -> Result<(), String> {
+        let unknown = || format!("a path that no operator knows: {path}");
+        let (plugin, setting) = path
+            .strip_prefix("plugins.")
+            .and_then(|path| path.split_once('.'))
+            .ok_or_else(unknown)?;
+        let entry = self.0.get_mut(plugin).ok_or_else(unknown)?;
+        entry["config"][setting] = value.clone();
+        Ok(())
+    }
+
+    pub(crate) fn to_yaml(&self) -> String {
+        format!("plugins: {}\n", json!({ "entries": self.0 }))
+    }
+}
+
+/// What may be set while a plugin serves.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Settings {
+    /// In the place of what its hooks prepend.
+    prepend: Option<String>,
+}
+
 /// The hosts that have these plugins and the observer, and the configuration that lets them do what they do.
 ///
 /// Only where somebody wants to know of them does the observer listen to calls of tools: whoever does makes them wait.
-pub(crate) fn hosts(plugins: &[Plugin], hears_tools: bool, heard: &Heard) -> (Hosts, String) {
+pub(crate) fn hosts(plugins: &[Plugin], hears_tools: bool, heard: &Heard, misfits: &Misfits) -> (Hosts, Entries) {
     let hooks = Hook::ALL
         .into_iter()
         .filter(|hook| hears_tools || *hook != Hook::BeforeToolCall);
@@ -105,15 +151,17 @@ pub(crate) fn hosts(plugins: &[Plugin], hears_tools: bool, heard: &Heard) -> (Ho
         hosts.native.push(Arc::new(Acting {
             plugin: plugin.clone(),
             heard: heard.clone(),
+            misfits: misfits.clone(),
         }));
     }
-    (hosts, format!("plugins: {}\n", json!({ "entries": entries })))
+    (hosts, Entries(entries))
 }
 
 /// A plugin that does what a case says.
 struct Acting {
     plugin: Plugin,
     heard: Heard,
+    misfits: Misfits,
 }
 
 impl NativePlugin for Acting {
@@ -121,7 +169,13 @@ impl NativePlugin for Acting {
         &self.plugin.id
     }
 
-    fn register(&self, api: &mut NativeApi, _: &Value) -> Result<(), String> {
+    fn register(&self, api: &mut NativeApi, settings: &Value) -> Result<(), String> {
+        if self.misfits.take(&self.plugin.id) {
+            return Err("thrown in start".to_owned());
+        }
+        let settings: Option<Settings> =
+            serde_json::from_value(settings.clone()).map_err(|unknown| unknown.to_string())?;
+        let settings = settings.unwrap_or_default();
         for (hook, behaviour) in &self.plugin.hooks {
             let options = HookOptions {
                 priority: self.plugin.priority,
@@ -130,7 +184,7 @@ impl NativePlugin for Acting {
             };
             match behaviour.hang {
                 true => api.on(hook.products(), options, self.hanging(*hook)),
-                false => api.on_quick(hook.products(), options, self.quick(*hook, behaviour)),
+                false => api.on_quick(hook.products(), options, self.quick(*hook, behaviour.set(&settings))),
             }
         }
         Ok(())
@@ -146,8 +200,8 @@ impl Acting {
         })
     }
 
-    fn quick(&self, hook: Hook, behaviour: &Behaviour) -> QuickHandler {
-        let (id, heard, behaviour) = (self.plugin.id.clone(), self.heard.clone(), behaviour.clone());
+    fn quick(&self, hook: Hook, behaviour: Behaviour) -> QuickHandler {
+        let (id, heard) = (self.plugin.id.clone(), self.heard.clone());
         Arc::new(move |event, context| {
             if !heard.note(&id, hook, event, context) {
                 return Ok(HookResult::None);
@@ -164,6 +218,15 @@ impl Acting {
 }
 
 impl Behaviour {
+    /// The same with these settings.
+    fn set(&self, settings: &Settings) -> Self {
+        let set = settings.prepend.as_ref().filter(|_| self.prepend.is_some());
+        Self {
+            prepend: set.or(self.prepend.as_ref()).cloned(),
+            ..self.clone()
+        }
+    }
+
     fn answer(&self, event: &HookEvent, context: &HookContext) -> Option<Value> {
         if let Some(text) = &self.prepend {
             return Some(json!({ "prependContext": text }));

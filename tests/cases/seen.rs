@@ -25,6 +25,8 @@ pub(crate) struct Seen {
     /// When clients left, since the simulator's start.
     pub(crate) leaves: Vec<Duration>,
     pub(crate) fired: Vec<Fired>,
+    /// In the order of their steps.
+    pub(crate) reloads: Vec<Reloaded>,
     /// Who said what, by session, where a case wants to know.
     pub(crate) transcripts: BTreeMap<String, Vec<String>>,
     pub(crate) events_missed: u64,
@@ -45,6 +47,16 @@ pub(crate) struct Call {
     pub(crate) end: Option<End>,
     pub(crate) headers: RequestHeaders,
     pub(crate) body: String,
+}
+
+/// How a step that reloads ended.
+#[derive(Clone, Debug)]
+pub(crate) struct Reloaded {
+    pub(crate) step: String,
+    /// Whether the case's script makes it fail.
+    pub(crate) fails: bool,
+    pub(crate) status: u16,
+    pub(crate) told: String,
 }
 
 /// The metrics page.

@@ -6,14 +6,12 @@ use crate::expect::metrics::Role;
 /// A feature that is still to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Feature {
-    Reload,
     SessionsAtScale,
 }
 
 impl Feature {
     pub(crate) const fn as_label(self) -> &'static str {
         match self {
-            Self::Reload => "reload",
             Self::SessionsAtScale => "sessions at scale",
         }
     }
@@ -26,18 +24,19 @@ pub(crate) fn missing(case: &Case) -> Option<Feature> {
     let of_metrics = expect.metrics.iter().filter_map(|metric| of_role(metric.role));
     let mut needed = of_steps
         .chain(of_metrics)
-        .chain(expect.instances.is_some().then_some(Feature::Reload))
         .chain(expect.rss.is_some().then_some(Feature::SessionsAtScale));
     needed.next()
 }
 
 const fn of_action(action: &Action) -> Option<Feature> {
     match action {
-        Action::Request(_) | Action::ClientDisconnect { .. } | Action::AdvanceClock { .. } => None,
+        Action::Request(_)
+        | Action::ClientDisconnect { .. }
+        | Action::AdvanceClock { .. }
+        | Action::ActivatePlugin { .. }
+        | Action::ReloadPlugin { .. }
+        | Action::ReloadConfig { .. } => None,
         Action::Load { .. } => Some(Feature::SessionsAtScale),
-        Action::ActivatePlugin { .. } | Action::ReloadPlugin { .. } | Action::ReloadConfig { .. } => {
-            Some(Feature::Reload)
-        }
     }
 }
 
@@ -49,10 +48,10 @@ const fn of_role(role: Role) -> Option<Feature> {
         | Role::Streams
         | Role::Tokens
         | Role::InFlight
+        | Role::Reloads
         | Role::RegistryGeneration
         | Role::HookFailures
         | Role::StreamParseFaults => None,
         Role::SessionsLive => Some(Feature::SessionsAtScale),
-        Role::Reloads => Some(Feature::Reload),
     }
 }

@@ -13,6 +13,8 @@ use understudy_messages::clock::Clock;
 use understudy_messages::events::SharedEvent;
 use understudy_plugins::hosts::Hosts;
 
+/// The line of the configuration that is added: both listeners on free ports.
+pub const LISTEN: &str = "listen: { api: \"127.0.0.1:0\", admin: \"127.0.0.1:0\" }\n";
 /// How long the thread waits for turns in flight when a gateway is stopped without a budget.
 const NO_PATIENCE: Duration = Duration::from_millis(100);
 
@@ -46,7 +48,7 @@ impl Gateway {
     /// Starts the app with these hosts of plugins and plugins that are compiled in.
     pub fn start_hosting(yaml: &str, options: AppOptions, hosts: Hosts) -> Self {
         understudy::install_tls();
-        let yaml = format!("listen: {{ api: \"127.0.0.1:0\", admin: \"127.0.0.1:0\" }}\n{yaml}");
+        let yaml = format!("{LISTEN}{yaml}");
         let config = ServerConfig::parse(&yaml, &|_| None).unwrap_or_else(|error| {
             panic!("{}", understudy::config::report::for_people("test", &error));
         });

@@ -16,8 +16,9 @@ use crate::telemetry::AdmissionMetrics;
 
 use super::generation::{Agents, Generation, Held, Published};
 
-/// How long a turn waits at a closed gate, at most.
-pub(crate) const GATE_WAIT: Duration = Duration::from_secs(60);
+/// How long a turn waits at a closed gate, at most: longer than a reload waits for those inside. When that wait has been in vain the old
+/// generation goes on, and with it every turn that was held; with equal times one that came as the gate closed could be refused first.
+pub(crate) const GATE_WAIT: Duration = Duration::from_secs(75);
 /// How many turns may wait at a closed gate.
 const GATE_QUEUE: usize = 100_000;
 
@@ -58,7 +59,7 @@ impl Admission {
         })
     }
 
-    /// Admits a turn, waiting at a closed gate until `deadline` or 60 s, whichever comes first.
+    /// Admits a turn, waiting at a closed gate until `deadline` or 75 s, whichever comes first.
     /// **Cancel safety:** a cancelled wait gives up its place.
     ///
     /// # Errors

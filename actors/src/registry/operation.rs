@@ -26,7 +26,7 @@ use super::{RegistryActor, RegistryContext, staffing};
 use crate::inventory::{Built, Inventory, Planned};
 use crate::plugin::Served;
 
-/// How long those who use a target may take to finish.
+/// How long those who use a target may take to finish: less than a turn waits at the gate.
 const DRAIN: Duration = Duration::from_secs(60);
 /// How long they may take where somebody wants to wait.
 const WAIT: Duration = Duration::from_secs(600);

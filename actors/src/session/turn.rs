@@ -130,7 +130,7 @@ impl Turn {
         let admission = self
             .context
             .admission
-            .admit(&self.run.request, self.deadline(GATE_WAIT));
+            .admit(&self.run.request, self.deadline(asked, GATE_WAIT));
         let held = tokio::select! {
             biased;
             held = admission => held.map_err(Refusal::Admission)?,
@@ -147,7 +147,7 @@ impl Turn {
         if let Ok(place) = self.place.clone().try_acquire_owned() {
             return Ok(place);
         }
-        let deadline = self.deadline(wait);
+        let deadline = self.deadline(self.run.received, wait);
         tokio::select! {
             biased;
             place = self.place.clone().acquire_owned() => place.map_err(|_| Refusal::SessionBusy),
@@ -156,9 +156,9 @@ impl Turn {
         }
     }
 
-    /// The caller's deadline, or `limit` after the request, whichever comes first.
-    fn deadline(&self, limit: Duration) -> Instant {
-        let own = self.run.received + limit;
+    /// The caller's deadline, or `limit` after `since`, whichever comes first.
+    fn deadline(&self, since: Instant, limit: Duration) -> Instant {
+        let own = since + limit;
         self.run.deadline.map_or(own, |callers| callers.min(own))
     }
 
@@ -183,7 +183,7 @@ impl Turn {
             .roster
             .agent(request.agent.as_deref(), &request.facts.model)?;
         let scene = Scene::new(request.clone(), agent.clone(), told::request);
-        let deadline = self.deadline(generation.roster.settings().timeouts.turn);
+        let deadline = self.deadline(self.run.received, generation.roster.settings().timeouts.turn);
         let cast = self.cast(held, generation.hooks_of(agent), &scene, deadline).await?;
         let turn = TurnContext {
             request: request.clone(),

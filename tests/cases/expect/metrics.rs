@@ -39,7 +39,8 @@ impl Role {
             Self::RegistryGeneration => Some((telemetry::GENERATION, &[])),
             Self::StreamParseFaults => Some((telemetry::PARSE_FAULTS, &[])),
             Self::HookFailures => Some((telemetry::HOOK_CALLS, &[])),
-            Self::SessionsLive | Self::Reloads => None,
+            Self::Reloads => Some((telemetry::RELOADS, &[])),
+            Self::SessionsLive => None,
         }
     }
 }
@@ -63,6 +64,7 @@ impl MetricRule {
             match (&**name, value.split_once('/')) {
                 ("target", Some((provider, model))) => labels.extend([("provider", provider), ("model", model)]),
                 ("kind", _) if self.role == Role::HookFailures => labels.push(("outcome", value)),
+                ("result", _) if self.role == Role::Reloads => labels.push(("outcome", outcome(value))),
                 (name, _) => labels.push((name, value)),
             }
         }
@@ -77,6 +79,14 @@ impl MetricRule {
             true => ["error", "timeout", "refused"].map(of_kind).into(),
             false => vec![labels],
         }
+    }
+}
+
+/// How a reload ended, in the product's word.
+fn outcome(result: &str) -> &str {
+    match result {
+        "ok" => "applied",
+        other => other,
     }
 }
 

@@ -5,6 +5,7 @@ pub(crate) mod events;
 pub(crate) mod leaving;
 pub(crate) mod metrics;
 pub(crate) mod received;
+pub(crate) mod reloads;
 pub(crate) mod responses;
 pub(crate) mod rules;
 pub(crate) mod state;
@@ -55,8 +56,7 @@ pub(crate) struct Expect {
     pub(crate) tools_executed: Option<u64>,
     /// Who said what, by session: `user:hi`.
     pub(crate) session_transcript: Option<BTreeMap<String, Vec<String>>>,
-    // these belong to features to come: `skips` names them
-    pub(crate) instances: Option<Value>,
+    /// It belongs to a feature to come: `skips` names it.
     pub(crate) rss: Option<Value>,
     /// For people.
     #[serde(rename = "note")]
@@ -88,6 +88,7 @@ impl Expect {
         leaving::cancelled(&self.upstream_cancelled_within_ms, seen, &mut complaints);
         leaving::open(&self.upstream_connections_open_after, seen, &mut complaints);
         events::check(&self.events, seen, &mut complaints);
+        reloads::check(seen, &mut complaints);
         metrics::check(&self.metrics, seen, &mut complaints);
         metrics::shape(&self.metrics_shape, seen, &mut complaints);
         state::check(&self.state, seen, &mut complaints);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{sample, tells_apart, tells_apart_in};
+use super::{reloaded, sample, tells_apart, tells_apart_in};
 use crate::expect::Expect;
 use crate::windows::{self, Scope};
 
@@ -86,6 +86,15 @@ fn events_that_were_missed_are_refused() {
 }
 
 #[test]
+fn a_reload_that_ends_otherwise_than_its_script_says_is_refused() {
+    for (fails, status) in [(false, 409), (false, 202), (true, 200), (true, 503)] {
+        let mut seen = sample();
+        seen.reloads.push(reloaded(fails, status));
+        assert!(!Expect::default().check(&seen).is_empty(), "{fails} {status}");
+    }
+}
+
+#[test]
 fn a_false_metric_is_refused() {
     let metric = |rule: Value| json!({ "metrics": [rule] });
     tells_apart(
@@ -93,6 +102,9 @@ fn a_false_metric_is_refused() {
             metric(json!({ "role": "requests", "labels": { "outcome": "ok" }, "delta": 2 })),
             metric(json!({ "role": "tokens", "labels": { "target": "b/m2" }, "delta": 2 })),
             metric(json!({ "role": "in_flight", "value": 0 })),
+            metric(json!({ "role": "reloads", "labels": { "result": "ok" }, "delta": 2 })),
+            metric(json!({ "role": "reloads", "labels": { "result": "rolled_back" }, "delta": 0 })),
+            metric(json!({ "role": "registry_generation", "delta": 2 })),
             metric(json!({ "role": "hook_failures", "labels": { "plugin": "logger" }, "delta": 2 })),
             metric(json!({ "role": "hook_failures", "labels": { "plugin": "logger", "kind": "error" }, "delta": 2 })),
         ],
@@ -101,7 +113,10 @@ fn a_false_metric_is_refused() {
             metric(json!({ "role": "requests", "labels": { "outcome": "new" }, "delta": 0 })),
             metric(json!({ "role": "tokens", "labels": { "target": "a/m1" }, "delta": 0 })),
             metric(json!({ "role": "in_flight", "value": 1 })),
-            metric(json!({ "role": "reloads", "delta": 0 })),
+            metric(json!({ "role": "reloads", "labels": { "result": "ok" }, "delta": 1 })),
+            metric(json!({ "role": "reloads", "labels": { "result": "rolled_back" }, "delta": 1 })),
+            metric(json!({ "role": "reloads", "labels": { "result": "new" }, "delta": 0 })),
+            metric(json!({ "role": "registry_generation", "delta": 0 })),
             metric(json!({ "role": "hook_failures", "labels": { "plugin": "logger" }, "delta": 4 })),
             metric(json!({ "role": "hook_failures", "labels": { "plugin": "logger", "kind": "timeout" }, "delta": 2 })),
             metric(json!({ "role": "hook_failures", "labels": { "plugin": "other" }, "delta": 2 })),

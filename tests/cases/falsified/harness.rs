@@ -5,6 +5,7 @@ use understudy_messages::settings::{Api, BrokenStream};
 
 use crate::case::{Action, Case};
 use crate::expect::Expect;
+use crate::plugins::{Heard, Misfits, hosts};
 use crate::skips::{self, Feature};
 
 /// A case with a plugin that behaves so at a hook.
@@ -89,17 +90,42 @@ fn a_case_is_skipped_for_what_it_uses_and_else_never() {
     }
     let load = json!({ "do": "load", "requests": 1, "distinct_sessions": 1, "concurrency": 1, "body_text_bytes": 1 });
     assert_eq!(uses("/steps/0", load), Some(Feature::SessionsAtScale));
-    assert_eq!(
-        uses("/steps/0", json!({ "do": "reload_config", "set": {} })),
-        Some(Feature::Reload)
-    );
-    for (expect, feature) in [
-        (json!({ "instances": {} }), Feature::Reload),
-        (json!({ "metrics": [{ "role": "reloads" }] }), Feature::Reload),
-        (json!({ "rss": {} }), Feature::SessionsAtScale),
+    for step in [
+        json!({ "do": "activate_plugin", "plugin": "p" }),
+        json!({ "do": "reload_plugin", "plugin": "p", "script": "throw_in_start" }),
+        json!({ "do": "reload_config", "set": { "plugins.p.prepend": "v2" } }),
     ] {
-        assert_eq!(uses("/expect", expect.clone()), Some(feature), "{expect}");
+        assert_eq!(uses("/steps/0", step.clone()), None, "{step}");
     }
+    for (expect, feature) in [
+        (json!({ "metrics": [{ "role": "reloads" }] }), None),
+        (
+            json!({ "metrics": [{ "role": "sessions_live" }] }),
+            Some(Feature::SessionsAtScale),
+        ),
+        (json!({ "rss": {} }), Some(Feature::SessionsAtScale)),
+    ] {
+        assert_eq!(uses("/expect", expect.clone()), feature, "{expect}");
+    }
+}
+
+#[test]
+fn a_reload_with_a_script_that_nobody_knows_is_refused() {
+    let reload =
+        |script: &str| case(|case| case["steps"] = json!([{ "do": "reload_plugin", "plugin": "p", "script": script }]));
+    assert!(reload("throw_in_start").is_ok());
+    assert!(reload("throw_in_stop").is_err());
+}
+
+#[test]
+fn a_setting_that_no_plugin_has_is_refused() {
+    let case = behaving("before_prompt_build", json!({ "prepend": "v1" })).expect("a case");
+    let (_, mut entries) = hosts(&case.config.plugins, false, &Heard::default(), &Misfits::default());
+    for path in ["plugins.other.prepend", "plugins.p", "models.main.chain"] {
+        assert!(entries.set(path, &json!("v2")).is_err(), "{path}");
+    }
+    entries.set("plugins.p.prepend", &json!("v2")).expect("it has this one");
+    assert!(entries.to_yaml().contains(r#""config":{"prepend":"v2"}"#));
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::hooks::Fired;
 use crate::log::Log;
 use crate::plugins::OBSERVER;
 use crate::reply::Reply;
-use crate::seen::{Call, Page, Seen};
+use crate::seen::{Call, Page, Reloaded, Seen};
 use crate::windows::{Scope, Window};
 
 /// Asserts that a sample meets an expectation, and that it does not meet any of those falsified.
@@ -76,6 +76,7 @@ fn sample() -> Seen {
                 ..fired(Hook::BeforeToolCall, "r1", json!({ "toolName": "add" }))
             },
         ],
+        reloads: vec![reloaded(false, 200), reloaded(true, 409)],
         transcripts: [("s1".to_owned(), vec!["user:hi".to_owned(), "assistant:ok".to_owned()])].into(),
         events_missed: 0,
         event_texts: "[{\"event\":\"turn_ended\"}]".to_owned(),
@@ -98,14 +99,17 @@ fn logged(line: &str) -> Log {
 }
 
 fn metrics(turns: u32, in_flight: u32) -> String {
-    use understudy_actors::telemetry::{HOOK_CALLS, TOKENS_TOTAL, TURNS, TURNS_IN_FLIGHT};
+    use understudy_actors::telemetry::{GENERATION, HOOK_CALLS, RELOADS, TOKENS_TOTAL, TURNS, TURNS_IN_FLIGHT};
     let (tokens, turns_total, turns_in_flight) = (TOKENS_TOTAL.name, TURNS.name, TURNS_IN_FLIGHT.name);
-    let hooks = HOOK_CALLS.name;
+    let (hooks, reloads, generation) = (HOOK_CALLS.name, RELOADS.name, GENERATION.name);
     let rare = if turns > 0 { "rare 1\n" } else { "" };
     format!(
         "# HELP gpt-junk\n{turns_total}{{outcome=\"ok\"}} {turns}\n{tokens}{{provider=\"b\",model=\"m2\",kind=\"output\"}} {turns}\n\
          {turns_in_flight}{{agent=\"default\"}} {in_flight}\n{rare}\
-         {hooks}{{plugin=\"logger\",outcome=\"error\"}} {turns}\n{hooks}{{plugin=\"logger\",outcome=\"ok\"}} {turns}\n"
+         {hooks}{{plugin=\"logger\",outcome=\"error\"}} {turns}\n{hooks}{{plugin=\"logger\",outcome=\"ok\"}} {turns}\n\
+         {reloads}{{trigger=\"api\",outcome=\"applied\"}} {turns}\n{reloads}{{trigger=\"api\",outcome=\"rolled_back\"}} 0\n\
+         {generation} {}\n",
+        turns + 1
     )
 }
 
@@ -164,6 +168,15 @@ fn call(target: &str, started: u64, end: Option<(u64, EndedBy)>, body: &str) -> 
         }),
         headers: RequestHeaders::from_iter(headers),
         body: body.to_owned(),
+    }
+}
+
+fn reloaded(fails: bool, status: u16) -> Reloaded {
+    Reloaded {
+        step: "reload of p".to_owned(),
+        fails,
+        status,
+        told: String::new(),
     }
 }
 

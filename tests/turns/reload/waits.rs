@@ -272,3 +272,41 @@ async fn an_exclusive_one_waits_for_turns_of_earlier_generations_too() {
     assert_eq!((turn.status, reloaded.status), (200, 200), "{}", reloaded.text());
     assert_eq!((other.seen_by(&other.turns()[0]), other.made()), (vec![1], 2));
 }
+
+#[tokio::test]
+async fn a_turn_that_waited_behind_its_session_waits_as_long_at_the_gate_as_any() {
+    let (probe, folder) = (Probe::new("probe"), Folder::of_exclusive(&["probe"]));
+    let slow = |delay: u64| json!({ "answer": { "text": "hi" }, "delay_ms": delay * 1000 });
+    let plan = json!({ "a/m": { "calls": [slow(100), slow(24), slow(0)], "repeat_last": true } });
+    let stage = staged(&[&probe], &folder.paths(), plan, "").await;
+    let asked = question(false);
+    let in_session = |session| stage.ask_as(&asked, move |request| request.header("x-session-id", session));
+    let queued = async {
+        stage.counts("understudy_turns_in_flight", &[], 3).await;
+        stage.clock.advance(secs(20));
+        let moves = async {
+            until_held(&stage).await;
+            stage.clock.advance(secs(4));
+            let held = [("result", "held")];
+            stage.counts("understudy_registry_admissions_total", &held, 1).await;
+            stage.clock.advance(secs(55));
+            assert_eq!(stage.admin("/readyz").await.status, 503, "59 s are over");
+            stage.clock.advance(secs(1));
+        };
+        let ask = json!({ "plugins": ["probe"] });
+        tokio::join!(reload(&stage, &ask), moves).0
+    };
+    let behind = async {
+        stage.called(&lead(), 2).await;
+        tokio::join!(in_session("s"), queued)
+    };
+    let ahead = async {
+        stage.called(&lead(), 1).await;
+        let (ahead, (behind, reloaded)) = tokio::join!(in_session("s"), behind);
+        stage.clock.advance(secs(20));
+        (ahead, behind, reloaded)
+    };
+    let (holder, (ahead, behind, reloaded)) = tokio::join!(in_session("holder"), ahead);
+    assert_eq!((holder.status, ahead.status, reloaded.status), (200, 200, 504));
+    assert_eq!(behind.status, 200, "{}", behind.text());
+}
