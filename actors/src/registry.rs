@@ -28,8 +28,8 @@ use understudy_messages::events::Event;
 use understudy_messages::ids::{GenerationId, ShardIndex};
 use understudy_messages::ports::RegistryPort;
 use understudy_messages::registry::{
-    AdmitError, CloseAdmission, GetRegistryStatus, HoldAdmission, Phase, Receipt, RegisterShard, RegisterShardError,
-    RegistryStatus, Reload, ReloadError, ReloadOutcome, ReopenAdmission,
+    AdmitError, CloseAdmission, GetRegistryStatus, Phase, Receipt, RegisterShard, RegisterShardError, RegistryStatus,
+    Reload, ReloadError, ReloadOutcome, ReopenAdmission,
 };
 use understudy_messages::settings::Settings;
 use understudy_messages::tools::TurnTools;
@@ -116,8 +116,6 @@ impl RegistryActor {
     pub fn ports(registry: &Addr<Self>) -> (RegistryPort, Recipient<AdmitTurn>) {
         let port = RegistryPort {
             register: registry.clone().recipient(),
-            hold: registry.clone().recipient(),
-            reopen: registry.clone().recipient(),
             close: registry.clone().recipient(),
             reload: registry.clone().recipient(),
             status: registry.clone().recipient(),
@@ -292,16 +290,6 @@ impl Handler<AdmitTurn> for RegistryActor {
         let (serving, now) = (self.context.published.load(), self.context.clock.now());
         let answered = self.turnstile.ask(turn, serving.as_ref(), now);
         Box::pin(async move { answered.await.unwrap_or(Err(AdmitError::ShuttingDown)) })
-    }
-}
-
-impl Handler<HoldAdmission> for RegistryActor {
-    type Result = ();
-
-    fn handle(&mut self, _: HoldAdmission, _: &mut Context<Self>) {
-        if let Some(serving) = self.context.published.load() {
-            self.turnstile.hold(&serving, &Agents::All);
-        }
     }
 }
 

@@ -6,7 +6,7 @@ use actix::Recipient;
 use arc_swap::ArcSwapOption;
 
 use crate::provider::{Attempt, Perform};
-use crate::registry::{CloseAdmission, GetRegistryStatus, HoldAdmission, RegisterShard, Reload, ReopenAdmission};
+use crate::registry::{CloseAdmission, GetRegistryStatus, RegisterShard, Reload};
 use crate::session::{ForgetSession, InspectSession, ListSessions, PinModel, PreparePrompt, RunTurn};
 
 /// The place of a port whose actor may be started again: readers always find the newest one.
@@ -70,10 +70,6 @@ pub type ProviderPorts = Arc<[Arc<Slot<ProviderPort>>]>;
 pub struct RegistryPort {
     /// Lists a session arbiter.
     pub register: Recipient<RegisterShard>,
-    /// Holds admission.
-    pub hold: Recipient<HoldAdmission>,
-    /// Opens the gate again.
-    pub reopen: Recipient<ReopenAdmission>,
     /// Closes the gate for good.
     pub close: Recipient<CloseAdmission>,
     /// Replaces plugins, or all that differs in new settings.

@@ -66,11 +66,6 @@ pub enum AdmitError {
     QueueFull,
 }
 
-/// Close the gate and let turns wait at it, in order.
-#[derive(Clone, Copy, Debug, Message)]
-#[rtype(result = "()")]
-pub struct HoldAdmission;
-
 /// Open the gate again: those who waited come first.
 #[derive(Clone, Copy, Debug, Message)]
 #[rtype(result = "()")]

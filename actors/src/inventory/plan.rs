@@ -69,7 +69,7 @@ impl Loader {
         let wanted = planned.identities();
         let asks = |id: &Name| asked.iter().any(|name| name.eq_ignore_ascii_case(id));
         let forced: Vec<Name> = wanted.keys().filter(|id| asks(id)).cloned().collect();
-        planned.diff = Diff::between(&served, &wanted, &forced, &[]);
+        planned.diff = Diff::between(&served, &wanted, &forced);
         let known = |name: &&Name| !wanted.keys().any(|id| id.eq_ignore_ascii_case(name));
         planned.unknown = asked.iter().filter(known).cloned().collect();
         let exclusive = |id: &Name| serving.and_then(|it| it.find(id)).is_some_and(|it| it.is_exclusive());
@@ -85,7 +85,6 @@ impl Loader {
         let cause = enablement::decide(config, &candidate.id, candidate.origin, candidate.default_on);
         let access = access(settings, &candidate);
         let identity = cause.enables().then(|| Identity {
-            source: None,
             settings: canonical_hash(&own_settings(settings, &candidate.id)),
             folder: candidate.folder.clone(),
             access: format!("{access:?} {:?}", config.entry(&candidate.id).map(granted)),

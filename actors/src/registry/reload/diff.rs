@@ -7,11 +7,10 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use understudy_messages::ids::Name;
 
-/// What makes a plugin the same plugin: its code, its settings, where it comes from, what it may do.
+/// What makes a plugin the same plugin: its settings, where it comes from, what it may do. Its code is looked at only when it
+/// is loaded anew: for another of these, or because somebody asks for it by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// SHA-256 of its captured source; `None` for what is compiled in.
-    pub source: Option<[u8; 32]>,
     /// Of its settings, keys sorted.
     pub settings: [u8; 32],
     /// Its folder.
@@ -32,17 +31,11 @@ pub struct Diff {
 }
 
 impl Diff {
-    /// From `old` to `new`. Those that were asked for by name are replaced though nothing of them has changed; so is what
-    /// has failed, `failed`.
-    pub fn between(
-        old: &BTreeMap<Name, Identity>,
-        new: &BTreeMap<Name, Identity>,
-        asked: &[Name],
-        failed: &[Name],
-    ) -> Self {
+    /// From `old` to `new`. Those that were `asked` for by name are replaced though nothing of them has changed.
+    pub fn between(old: &BTreeMap<Name, Identity>, new: &BTreeMap<Name, Identity>, asked: &[Name]) -> Self {
         let mut diff = Self::default();
         for (id, identity) in new {
-            let forced = asked.contains(id) || failed.contains(id);
+            let forced = asked.contains(id);
             match old.get(id) {
                 Some(served) if served == identity && !forced => diff.retained.push(id.clone()),
                 Some(_) => {
@@ -103,7 +96,6 @@ mod tests {
 
     fn identity(settings: &Value) -> Identity {
         Identity {
-            source: Some([1; 32]),
             settings: canonical_hash(settings),
             folder: None,
             access: String::new(),
@@ -132,12 +124,12 @@ mod tests {
     #[test]
     fn what_is_unchanged_stays_unless_it_is_asked_for_case_t1_t18() {
         let old = set(&[("a", json!({ "x": 1 })), ("b", json!({}))]);
-        let diff = Diff::between(&old, &old, &["a".into()], &[]);
+        let diff = Diff::between(&old, &old, &["a".into()]);
         assert_eq!(
             (diff.retained, diff.started.clone(), diff.ended),
             (vec!["b".into()], vec!["a".into()], diff.started)
         );
-        assert!(Diff::between(&old, &old, &[], &[]).is_empty());
+        assert!(Diff::between(&old, &old, &[]).is_empty());
     }
 
     #[test]
@@ -146,7 +138,7 @@ mod tests {
             set(&[("a", json!({})), ("b", json!({}))]),
             set(&[("b", json!({ "x": 1 })), ("c", json!({}))]),
         );
-        let diff = Diff::between(&old, &new, &[], &[]);
+        let diff = Diff::between(&old, &new, &[]);
         assert_eq!(diff.started, ["b".into(), "c".into()] as [Name; 2]);
         assert_eq!(diff.ended, ["b".into(), "a".into()] as [Name; 2]);
         assert!(diff.retained.is_empty());
