@@ -138,6 +138,7 @@ impl Loader {
             grants: entry.grants,
             limits: entry.limits,
             clock: self.supervision.clock.clone(),
+            listeners: self.hosts.listeners.clone(),
         };
         Ok(Source { load, host, capture })
     }
