@@ -75,6 +75,12 @@ impl Generation {
         concerned.map(|(_, gate)| gate.holders()).sum()
     }
 
+    /// One of some plugins whose old instance an earlier generation still has, though it cannot be there twice.
+    pub(in crate::registry) fn lingering(&self, plugins: &[Name]) -> Option<Name> {
+        let mut earlier = self.earlier.iter().filter_map(Weak::upgrade);
+        earlier.find_map(|earlier| earlier.inventory.lingering(plugins, &self.inventory).cloned())
+    }
+
     /// Who they are, and who holds an earlier one: the oldest first, at most `most`, and how many more there are.
     pub(in crate::registry) fn holders(&self, agents: &Agents, most: usize, now: Instant) -> (Vec<Holder>, usize) {
         let (mut rows, mut omitted) = self.own_holders(agents, most, now);

@@ -41,6 +41,11 @@ impl Operation {
             self.message = Some(barred.to_string());
             return Event::Refused;
         }
+        if let Some(lingers) = self.serving.lingering(&self.started) {
+            self.busy = true;
+            self.message = Some(Barred::Pending(lingers).to_string());
+            return Event::Refused;
+        }
         if self.is_from_inside() {
             return self.from_inside();
         }
