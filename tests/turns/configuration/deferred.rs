@@ -11,6 +11,7 @@ use understudy_plugins::registration::HookOptions;
 use understudy_tests::gateway::client;
 
 use super::*;
+use crate::reload::seen::{counted, moved};
 
 /// Notes the settings that it was made with. It cannot be there twice.
 #[derive(Clone, Default)]
@@ -87,7 +88,7 @@ async fn the_order_of_keys_is_no_change_and_serves_without_a_new_instance_case_t
 }
 
 #[tokio::test]
-async fn what_a_turn_holds_up_is_deferred_and_the_newest_is_applied_once_it_has_ended_case_t19_t20() {
+async fn what_a_turn_holds_up_is_deferred_and_the_newest_is_applied_once_it_has_ended_case_t19_t20_t50() {
     let (single, place) = staged(Duration::from_secs(90)).await;
     let first = place.known().await["serving"].clone();
     let asked = question(false);
@@ -113,9 +114,12 @@ async fn what_a_turn_holds_up_is_deferred_and_the_newest_is_applied_once_it_has_
     let known = place.until(|known| known["waiting"].is_null()).await;
     assert_ne!(known["serving"], first);
     assert_eq!(single.made_with(), [json!(3)]);
-    let scrape = place.stage.gateway.scrape().await;
-    let deferred = [("trigger", "config_watch"), ("outcome", "deferred")];
-    assert_eq!(scrape.count("understudy_registry_reloads_total", &deferred), 1);
+    let of = |outcome| format!("registry_reloads_total{{trigger=\"config_watch\",outcome=\"{outcome}\"}}");
+    let admitted = ("registry_admissions_total{result=\"admitted\"}", 2);
+    // the first is that of the configuration which this one begins with
+    let first = ("registry_reloads_total{trigger=\"api\",outcome=\"applied\"}", 1);
+    let expected = [first, admitted, (&of("deferred"), 1), (&of("applied"), 1)];
+    assert_eq!(counted(&place.stage).await, moved(&expected));
 }
 
 #[tokio::test]
