@@ -267,6 +267,31 @@ async fn a_reload_waits_for_a_call_of_a_route_and_refuses_new_ones_meanwhile_cas
     assert_eq!(stage.get("/plugins/keeper/hook").await.json()[0], 2);
 }
 
+/// It cannot be there twice, and its service runs all the time; only a call is waited for.
+#[tokio::test]
+async fn a_service_that_runs_delays_no_reload_and_a_call_does_case_t16() {
+    for inside in [false, true] {
+        let keeper = Keeper::new("keeper");
+        let stage = stage(&[&keeper], "").await;
+        let began = stage.clock.now();
+        let replaced = match inside {
+            false => reload(&stage, "keeper").await,
+            true => {
+                keeper.route.send_replace(Does::Hangs);
+                let during = async {
+                    until_at_work(&stage).await;
+                    moving(&stage, reload(&stage, "keeper")).await
+                };
+                tokio::join!(stage.get("/plugins/keeper/hook"), during).1
+            }
+        };
+        assert_eq!(replaced.status, 200, "{}", replaced.text());
+        let waited = stage.clock.now().duration_since(began) >= Duration::from_secs(10);
+        assert_eq!(waited, inside, "the call hangs until it is given up");
+        assert_eq!(keeper.told(), [(1, "start"), (1, "stop"), (2, "start")]);
+    }
+}
+
 /// Waits until the plugin is at work on a call.
 async fn until_at_work(stage: &Stage) {
     while stage.admin("/admin/v1/plugins").await.json()["plugins"][0]["calls_in_flight"] == 0 {}

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use reqwest::RequestBuilder;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use understudy_messages::origin::{ORIGIN_HEADER, Origin};
 use understudy_messages::service::{CallRoute, RouteAnswer};
 use understudy_plugins::registration::RouteOptions;
@@ -30,6 +31,7 @@ struct Asks {
     said: Arc<Mutex<Vec<Reply>>>,
     /// Whether its handler waits for the answer.
     waits: bool,
+    asking: Arc<Mutex<JoinSet<()>>>,
 }
 
 impl Asks {
@@ -44,6 +46,7 @@ impl Asks {
             names: Arc::default(),
             said: Arc::default(),
             waits,
+            asking: Arc::default(),
         }
     }
 
@@ -93,7 +96,7 @@ impl Asks {
         self.may.acquire().await.expect("open").forget();
         match self.waits {
             true => asked.await,
-            false => drop(tokio::spawn(asked)),
+            false => drop(self.asking.lock().expect("whole").spawn(asked)),
         }
         self.may.acquire().await.expect("open").forget();
     }
