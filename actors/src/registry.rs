@@ -16,6 +16,7 @@ mod sync;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod watching;
 
 use std::sync::{Arc, Weak};
 
@@ -42,6 +43,7 @@ pub use roster::{CastError, Roster};
 use self::admission::Turnstile;
 use self::generation::Agents;
 use self::operation::{ArbiterChanged, HoldFor, Operation, Swap};
+use crate::catalog::{Catalogs, PluginSources};
 use crate::inventory::{Inventory, Loader};
 use crate::provider::ledger::{LedgerBook, Ledgers};
 use crate::supervision::EndOfLife;
@@ -166,7 +168,10 @@ impl RegistryActor {
         let ledgers = Arc::new(Ledgers::new(&settings, known, self.context.clock.now()));
         // before the first turn: whoever conducts it looks here
         self.context.ledgers.enter(id, &ledgers);
-        let roster = Roster::new(settings);
+        let (clean, now) = (Arc::default(), self.context.clock.now());
+        let known = before.as_ref().map_or(&clean, |serving| &serving.catalogs);
+        let catalogs = Catalogs::new(&settings, &PluginSources::new(), known, now);
+        let roster = Roster::new(settings).reading(catalogs);
         let generation = Generation::new(id, roster, inventory, ledgers, self.shards.clone());
         let generation = Arc::new(generation.after(before.as_ref()));
         self.context.telemetry.generation(id.0);

@@ -25,6 +25,7 @@ use super::gate::Gate;
 use super::holders::Holders;
 use super::operation::{MOST_HOLDERS, Progress};
 use super::roster::Roster;
+use crate::catalog::Catalogs;
 use crate::hooks::Hooks;
 use crate::inventory::Inventory;
 use crate::provider::ledger::Ledgers;
@@ -56,6 +57,8 @@ pub struct Generation {
     pub inventory: Arc<Inventory>,
     /// How its candidates are.
     pub ledgers: Arc<Ledgers>,
+    /// What its providers say that they serve.
+    pub catalogs: Arc<Catalogs>,
     /// The hooks and tools of agents that list their plugins.
     agents: HashMap<Name, (Arc<Hooks>, Arc<Tools>)>,
     shards: Vec<ArcSwap<Shard>>,
@@ -87,6 +90,7 @@ impl Generation {
         Self {
             id,
             agents: listing.collect(),
+            catalogs: roster.catalogs().clone(),
             roster,
             inventory,
             ledgers,
@@ -281,7 +285,8 @@ pub struct Published {
     /// Those that served before and that somebody may still hold.
     past: Mutex<Vec<Weak<Generation>>>,
     closing: AtomicBool,
-    reload: ArcSwapOption<Progress>,
+    pub(super) reload: ArcSwapOption<Progress>,
+    pub(super) changed: Notify,
     barrier: Barrier,
     deferred: ArcSwapOption<Deferred>,
 }
@@ -379,6 +384,7 @@ impl Published {
 
     pub(super) fn show(&self, progress: Option<Progress>) {
         self.reload.store(progress.map(Arc::new));
+        self.changed.notify_waiters();
     }
 
     pub(super) fn store(&self, generation: Arc<Generation>) {
@@ -386,6 +392,7 @@ impl Published {
         let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
         past.retain(|old| old.strong_count() > 0);
         past.extend(before.map(|before| Arc::downgrade(&before)));
+        self.changed.notify_waiters();
     }
 
     /// Whether admission has been closed for good.
