@@ -100,7 +100,7 @@ fn provider(provider: &ProviderSettings, references: &References) -> Provider {
         ask_usage: Flag(provider.ask_usage),
         catalog: provider
             .catalog
-            .map(|refresh| Catalog::Every { refresh: Time(refresh) }),
+            .map_or_else(Catalog::default, |refresh| Catalog::Every { refresh: Time(refresh) }),
     }
 }
 

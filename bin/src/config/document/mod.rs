@@ -79,9 +79,9 @@ pub(crate) struct Provider {
     /// Whether streams are asked for the usage that the client did not ask for.
     #[schemars(default)]
     pub(crate) ask_usage: Flag,
-    /// Whether, and how often, the provider itself is asked which models it serves. Without it it is never asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) catalog: Option<Catalog>,
+    /// Whether, and how often, the provider itself is asked which models it serves; what it lists then serves beside `models`.
+    #[schemars(default)]
+    pub(crate) catalog: Catalog,
 }
 
 /// The provider's own list of its models.
@@ -97,6 +97,12 @@ pub(crate) enum Catalog {
         #[schemars(default = "an_hour")]
         refresh: Time,
     },
+}
+
+impl Default for Catalog {
+    fn default() -> Self {
+        Self::Switch(Flag::default())
+    }
 }
 
 fn an_hour() -> Time {

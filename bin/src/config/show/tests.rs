@@ -47,6 +47,7 @@ fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
         aggregator: false
         key_order: listed
         ask_usage: false
+        catalog: false
       local:
         api: openai-chat
         base_url: "http://127.0.0.1:9/v1"
@@ -55,6 +56,7 @@ fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
         aggregator: true
         key_order: listed
         ask_usage: false
+        catalog: false
       openai:
         api: openai-chat
         base_url: "https://api.openai.com/v1"
@@ -63,6 +65,7 @@ fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
         quota_group: one
         key_order: least_used
         ask_usage: true
+        catalog: false
       proxied:
         api: gemini
         base_url: "http://127.0.0.1:9/v1beta"
