@@ -203,6 +203,30 @@ fn what_ends_with_a_plugin_is_known_no_more_and_what_does_not_is_as_it_was_case_
     assert!(known(&configured).is_some(), "configuration's own never goes");
 }
 
+#[test]
+fn what_is_shown_of_lists_has_a_bound_and_what_configuration_names_is_always_shown() {
+    let both = changed(&listed("k"), "b", |b| b.catalog = Some(Duration::from_secs(60)));
+    let roster = Roster::new(Arc::new(both.clone())).reading(catalogs(&both, &Catalogs::default()));
+    let configured = roster.names().len();
+    for (provider, prefix) in [("b", "x"), ("open", "y")] {
+        let mut listing = Listing::default();
+        for place in 0..understudy_messages::catalog::MOST_MODELS {
+            listing.add(CatalogModel::new(&provider.into(), &format!("{prefix}{place}"), None).expect("a name"));
+        }
+        roster.catalogs().find(provider).expect("asked").accept(Facts {
+            version: 1,
+            at: Clock::movable().now(),
+            listing: Arc::new(listing),
+        });
+    }
+    assert_eq!(roster.names().len(), configured + 10_000);
+    assert_eq!(
+        chain(&roster, "y9999").as_deref(),
+        Some("open/y9999"),
+        "known all the same"
+    );
+}
+
 fn facts(version: Option<u64>) -> Option<Arc<Facts>> {
     let at = Clock::movable().now();
     let listing = Arc::new(listing(&[("m", version)]));

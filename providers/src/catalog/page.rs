@@ -49,7 +49,9 @@ pub(super) fn read(
     }
     let next = match api {
         Api::OpenaiChat | Api::OpenaiResponses | Api::AnthropicMessages => {
-            page.last_id.filter(|_| page.has_more == Some(true))
+            let has_more = page.has_more == Some(true);
+            listing.cut |= has_more && page.last_id.is_none();
+            page.last_id.filter(|_| has_more)
         }
         Api::Gemini => page.next_page_token,
     };

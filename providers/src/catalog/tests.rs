@@ -223,6 +223,14 @@ async fn whoever_asked_may_end_it() {
 }
 
 #[test]
+fn a_page_that_does_not_say_where_the_next_begins_is_cut() {
+    let (provider, mut listing) = (Name::from("a"), Listing::default());
+    let body = br#"{"data":[{"id":"m"}],"has_more":true}"#;
+    let next = page::read(Api::AnthropicMessages, &provider, body, &mut listing).expect("a page");
+    assert_eq!((next, listing.cut), (None, true));
+}
+
+#[test]
 fn the_name_of_a_provider_stands_before_no_model_of_its_list() {
     let (provider, mut listing) = (Name::from("a"), Listing::default());
     let body = br#"{"data":[{"id":"a/b/c"}]}"#;
