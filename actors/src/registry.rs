@@ -169,7 +169,7 @@ impl RegistryActor {
         // before the first turn: whoever conducts it looks here
         self.context.ledgers.enter(id, &ledgers);
         let (clean, now) = (Arc::default(), self.context.clock.now());
-        let known = before.as_ref().map_or(&clean, |serving| &serving.catalogs);
+        let known = before.as_ref().map_or(&clean, |serving| serving.roster.catalogs());
         let catalogs = Catalogs::new(&settings, &PluginSources::new(), known, now);
         let roster = Roster::new(settings).reading(catalogs);
         let generation = Generation::new(id, roster, inventory, ledgers, self.shards.clone());

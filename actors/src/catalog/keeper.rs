@@ -57,7 +57,11 @@ impl CatalogKeeper {
         let serving = self.published.load()?;
         let (held, now) = (self.published.is_reloading(), self.supervision.clock.now());
         let connect = serving.roster.settings().timeouts.connect;
-        let catalogs = serving.catalogs.iter().filter(|catalog| !catalog.is_withdrawn());
+        let catalogs = serving
+            .roster
+            .catalogs()
+            .iter()
+            .filter(|catalog| !catalog.is_withdrawn());
         let wakes = catalogs.filter_map(|catalog| {
             let effect = catalog.step(Event::Tick, held, now);
             if let Some(Effect::Begin { run }) = effect {

@@ -25,7 +25,6 @@ use super::gate::Gate;
 use super::holders::Holders;
 use super::operation::{MOST_HOLDERS, Progress};
 use super::roster::Roster;
-use crate::catalog::Catalogs;
 use crate::hooks::Hooks;
 use crate::inventory::Inventory;
 use crate::provider::ledger::Ledgers;
@@ -57,8 +56,6 @@ pub struct Generation {
     pub inventory: Arc<Inventory>,
     /// How its candidates are.
     pub ledgers: Arc<Ledgers>,
-    /// What its providers say that they serve.
-    pub catalogs: Arc<Catalogs>,
     /// The hooks and tools of agents that list their plugins.
     agents: HashMap<Name, (Arc<Hooks>, Arc<Tools>)>,
     shards: Vec<ArcSwap<Shard>>,
@@ -90,7 +87,6 @@ impl Generation {
         Self {
             id,
             agents: listing.collect(),
-            catalogs: roster.catalogs().clone(),
             roster,
             inventory,
             ledgers,

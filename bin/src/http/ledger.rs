@@ -125,7 +125,7 @@ fn unknown() -> HttpResponse {
 
 fn catalog_of(shared: &Shared, provider: &str) -> Option<Catalog> {
     let serving = shared.published.load()?;
-    let catalog = serving.catalogs.find(provider)?;
+    let catalog = serving.roster.catalogs().find(provider)?;
     Some(catalog_view(catalog.view(shared.clock.now())))
 }
 

@@ -87,7 +87,7 @@ impl Scene {
 
     fn catalog(&self) -> Arc<Catalog> {
         let serving = self.published.load().expect("serves");
-        serving.catalogs.find("open").expect("is asked").clone()
+        serving.roster.catalogs().find("open").expect("is asked").clone()
     }
 
     fn view(&self) -> CatalogView {
@@ -205,7 +205,7 @@ async fn whoever_reads_what_was_withdrawn_waits_for_the_next_and_leaves_alone_ca
         1,
         "at once"
     );
-    read.catalogs.withdraw(&["lab".into()]);
+    read.roster.catalogs().withdraw(&["lab".into()]);
     let now = scene.supervision.clock.now();
     let leaves = scene
         .supervision
@@ -214,13 +214,13 @@ async fn whoever_reads_what_was_withdrawn_waits_for_the_next_and_leaves_alone_ca
     let stays = scene.published.listed();
     let replaced = async {
         scene.wait(60).await;
-        scene.serve(&read.catalogs);
+        scene.serve(read.roster.catalogs());
     };
     let (left, stayed, ()) = tokio::join!(leaves, stays, replaced);
     assert!(left.is_err());
     let stayed = stayed.expect("serves");
     assert!(!Arc::ptr_eq(&stayed, &read));
-    assert!(!stayed.catalogs.is_withdrawn());
+    assert!(!stayed.roster.catalogs().is_withdrawn());
 }
 
 #[actix::test]
@@ -231,10 +231,11 @@ async fn nobody_waits_for_what_nobody_brings() {
         .published
         .load()
         .expect("serves")
-        .catalogs
+        .roster
+        .catalogs()
         .withdraw(&["lab".into()]);
     let read = scene.published.listed().await.expect("serves");
-    assert!(read.catalogs.is_withdrawn(), "no reload is under way");
+    assert!(read.roster.catalogs().is_withdrawn(), "no reload is under way");
 }
 
 #[actix::test]

@@ -23,7 +23,7 @@ impl Operation {
     }
 
     pub(super) async fn stop_services(&mut self) -> Event {
-        self.serving.catalogs.withdraw(&self.ended);
+        self.serving.roster.catalogs().withdraw(&self.ended);
         let cleanup = self.serving.inventory.stop_services(&self.ended).await;
         self.say_of(cleanup);
         Event::Stopped(cleanup)
