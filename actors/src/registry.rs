@@ -19,6 +19,7 @@ mod sync;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod watching;
 
 use std::sync::{Arc, Weak};
 
@@ -47,6 +48,7 @@ pub use roster::{CastError, Roster};
 use self::admission::Turnstile;
 use self::held::Agents;
 use self::operation::{ArbiterChanged, HoldFor, Operation, Swap};
+use crate::catalog::{Catalogs, PluginSources};
 use crate::inventory::{Inventory, Loader};
 use crate::provider::ledger::{LedgerBook, Ledgers};
 use crate::supervision::EndOfLife;
@@ -172,7 +174,10 @@ impl RegistryActor {
         let ledgers = Arc::new(Ledgers::new(&settings, known, self.context.clock.now()));
         // before the first turn: whoever conducts it looks here
         self.context.ledgers.enter(id, &ledgers);
-        let roster = Roster::new(settings);
+        let (clean, now) = (Arc::default(), self.context.clock.now());
+        let known = before.as_ref().map_or(&clean, |serving| serving.roster.catalogs());
+        let catalogs = Catalogs::new(&settings, &PluginSources::new(), known, now);
+        let roster = Roster::new(settings).reading(catalogs);
         let generation = Generation::new(id, roster, inventory, ledgers, self.shards.clone());
         let generation = Arc::new(
             generation

@@ -5,6 +5,7 @@
 
 mod candidates;
 mod canon;
+mod catalog;
 mod health;
 mod hooks;
 mod http;
@@ -135,6 +136,7 @@ table! {
     CANON_EVALUATIONS = "understudy_canon_evaluations_total", Kind::Counter, "Prompts that the canon was asked about, by what came of it";
     CANON_INJECTIONS = "understudy_canon_injections_total", Kind::Counter, "Prompts that the canon was added to, by why; repeat is one that an earlier reason had read";
     CANON_BYTES = "understudy_canon_injected_bytes_total", Kind::Counter, "Bytes that the canon added to prompts, by why";
+    CATALOG_REFRESHES = "understudy_catalog_refreshes_total", Kind::Counter, "Looks at a provider's list of models, by what came of them";
     RESTARTS = "understudy_actor_restarts_total", Kind::Counter, "Actors that died and were started again";
     EVENTS_DROPPED = "understudy_event_stream_dropped_total", Kind::Counter, "Events that a slow reader of the event tap missed";
     GENERATION = "understudy_registry_generation", Kind::Gauge, "The number of the serving generation";
@@ -241,6 +243,7 @@ impl Telemetry {
         self.candidates.store(Arc::new(candidates));
         let agents: Vec<_> = settings.agents.iter().map(|agent| agent.name.clone()).collect();
         self.turns.store(Arc::new(TurnMetrics::new(&self.series, &agents)));
+        catalog::touch(&self.series, settings);
     }
 
     /// Handles by candidate.

@@ -15,6 +15,7 @@ use actix_web::{HttpServer, web};
 use anyhow::Context;
 use tokio::sync::{Semaphore, oneshot};
 use tokio_util::sync::CancellationToken;
+use understudy_actors::catalog::CatalogKeeper;
 use understudy_actors::inventory::Loader;
 use understudy_actors::provider::ledger::LedgerBook;
 use understudy_actors::registry::{Admission, AdmitTurn, Published, RegistryActor, RegistryContext};
@@ -137,6 +138,7 @@ impl App {
         let loader = plugins::loader(&hosts, &supervision);
         let (shared, registry) = start_registry(config, &options, supervision, loader).await?;
         start_upkeep(&shared);
+        start_catalogs(&shared);
         let api_server = serve_api(shared.clone(), api, options.arbiters)?;
         let admin_server = serve_admin(shared.clone(), admin)?;
         let app = Self {
@@ -338,6 +340,12 @@ fn start_upkeep(shared: &Arc<Shared>) {
             let _ran = tokio::task::spawn_blocking(move || telemetry.upkeep()).await;
         }
     });
+}
+
+/// Looks at the lists of models of those providers that are to be asked for one.
+fn start_catalogs(shared: &Arc<Shared>) {
+    let keeper = CatalogKeeper::new(shared.published.clone(), shared.supervision.clone());
+    shared.supervision.tasks.spawn_until_stop("catalogs", keeper.run());
 }
 
 fn serve_api(shared: Arc<Shared>, listener: TcpListener, workers: usize) -> io::Result<Server> {

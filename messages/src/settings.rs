@@ -110,6 +110,8 @@ pub struct ProviderSettings {
     pub key_order: KeyOrder,
     /// Whether streams are asked for usage that the client did not ask for.
     pub ask_usage: bool,
+    /// How long a list of its models is good, where it is asked for one; `None`: it is never asked.
+    pub catalog: Option<Duration>,
 }
 
 impl PartialEq for ProviderSettings {
@@ -125,11 +127,12 @@ impl PartialEq for ProviderSettings {
             quota_group,
             key_order,
             ask_usage,
+            catalog,
         } = self;
         let keys = api_keys.iter().map(ExposeSecret::expose_secret);
         (name, api, base_url, models) == (&other.name, &other.api, &other.base_url, &other.models)
             && (aggregator, quota_group, key_order) == (&other.aggregator, &other.quota_group, &other.key_order)
-            && *ask_usage == other.ask_usage
+            && (ask_usage, catalog) == (&other.ask_usage, &other.catalog)
             && keys.eq(other.api_keys.iter().map(ExposeSecret::expose_secret))
     }
 }

@@ -3,6 +3,7 @@
 mod backpressure;
 mod broken_streams;
 mod cancel;
+mod catalogs;
 mod configuration;
 mod continued_across;
 mod continued_streams;

@@ -19,6 +19,7 @@ use crate::stage::{Reply, Stage, lead, question, read};
 mod blast;
 mod inside;
 mod let_go;
+mod lists;
 mod origins;
 mod refused;
 mod waits;

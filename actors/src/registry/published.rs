@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 use arc_swap::ArcSwapOption;
+use tokio::sync::Notify;
 use understudy_messages::clock::{Clock, Instant};
 use understudy_messages::ids::TurnId;
 use understudy_messages::registry::{GenerationState, GenerationStatus, ReloadStatus};
@@ -29,7 +30,9 @@ pub struct Published {
     /// Those that served before and that somebody may still hold.
     past: Mutex<Vec<Weak<Generation>>>,
     closing: AtomicBool,
-    reload: ArcSwapOption<Progress>,
+    pub(super) reload: ArcSwapOption<Progress>,
+    /// Told of each change of what serves, and of what is being made.
+    pub(super) changed: Notify,
     barrier: Barrier,
     deferred: ArcSwapOption<Deferred>,
     origins: Arc<Origins>,
@@ -139,6 +142,7 @@ impl Published {
 
     pub(super) fn show(&self, progress: Option<Progress>) {
         self.reload.store(progress.map(Arc::new));
+        self.changed.notify_waiters();
     }
 
     pub(super) fn store(&self, generation: Arc<Generation>) {
@@ -146,6 +150,7 @@ impl Published {
         let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
         past.retain(|old| old.strong_count() > 0);
         past.extend(before.map(|before| Arc::downgrade(&before)));
+        self.changed.notify_waiters();
     }
 
     /// Whether admission has been closed for good.

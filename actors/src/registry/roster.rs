@@ -3,17 +3,24 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use understudy_messages::catalog::CatalogModel;
 use understudy_messages::ids::{ModelRef, Name};
 use understudy_messages::settings::{AgentSettings, Settings};
 use understudy_messages::turn::{Candidate, Cast, FallbackPolicy};
 
-/// Everything that a name in a request may stand for.
+use crate::catalog::{Catalogs, Facts};
+
+/// As many models of catalogs are shown.
+const MOST_SHOWN: usize = 10_000;
+
+/// Everything that a name in a request may stand for: what configuration says, and beside it what providers list.
 #[derive(Debug)]
 pub struct Roster {
     settings: Arc<Settings>,
     providers: HashMap<Name, usize>,
     listed: HashMap<ModelRef, Arc<Candidate>>,
     bare: HashMap<Name, Vec<ModelRef>>,
+    catalogs: Arc<Catalogs>,
 }
 
 /// A name that stands for nothing.
@@ -40,6 +47,7 @@ impl Roster {
             providers,
             listed: HashMap::new(),
             bare: HashMap::new(),
+            catalogs: Arc::default(),
             settings: settings.clone(),
         };
         for provider in settings.providers.values() {
@@ -52,6 +60,17 @@ impl Roster {
             roster.list(&model);
         }
         roster
+    }
+
+    /// Knows what these catalogs know, whenever they know it.
+    pub fn reading(self, catalogs: Catalogs) -> Self {
+        let catalogs = Arc::new(catalogs);
+        Self { catalogs, ..self }
+    }
+
+    /// What the providers say that they serve.
+    pub fn catalogs(&self) -> &Arc<Catalogs> {
+        &self.catalogs
     }
 
     /// The settings that this roster was made from.
@@ -117,7 +136,8 @@ impl Roster {
         Ok(Cast { policy, candidates })
     }
 
-    /// The names that a client may ask for, in the order in which they are shown: aliases, agents, listed models.
+    /// The names that a client may ask for, in the order in which they are shown: aliases, agents, listed models, and what
+    /// providers list beside, each with who owns it.
     pub fn names(&self) -> Vec<(String, String)> {
         let aliases = self
             .settings
@@ -131,8 +151,16 @@ impl Roster {
         let listed = listed
             .into_iter()
             .map(|model| (model.to_string(), model.provider.to_string()));
+        let catalogs = self.catalogs.iter().flat_map(|catalog| {
+            let provider = catalog.provider();
+            let known = catalog
+                .facts()
+                .into_iter()
+                .flat_map(|facts| facts.listing.models().to_vec());
+            known.map(move |model| (format!("{provider}/{}", model.id), provider.to_string()))
+        });
         let mut seen = std::collections::HashSet::new();
-        let names = aliases.chain(agents).chain(listed);
+        let names = aliases.chain(agents).chain(listed).chain(catalogs.take(MOST_SHOWN));
         names.filter(|(name, _)| seen.insert(name.clone())).collect()
     }
 
@@ -159,21 +187,42 @@ impl Roster {
         Some(std::iter::once(lead).chain(rest.cloned()).collect())
     }
 
-    /// `provider/model`, or a bare name that exactly one provider lists.
+    /// `provider/model`, or a bare name that exactly one provider lists. A name that configuration lists stands for what it
+    /// stands for there, whatever a provider lists one day.
     fn single(&self, model: &str) -> Option<ModelRef> {
-        if let Some([only]) = self.bare.get(model).map(Vec::as_slice) {
+        let listing = self.bare.get(model).map(Vec::as_slice);
+        if let Some([only]) = listing {
             return Some(only.clone());
         }
-        let reference = ModelRef::parse(model)?;
-        self.candidate(&reference).map(|_| reference)
+        let reference = ModelRef::parse(model);
+        let named = reference.filter(|it| self.providers.contains_key(&it.provider));
+        match named {
+            Some(reference) => self.candidate(&reference).map(|_| reference),
+            None => listing.is_none().then(|| self.listed_by_one(model)).flatten(),
+        }
     }
 
+    /// A bare name that exactly one provider's own list has.
+    fn listed_by_one(&self, model: &str) -> Option<ModelRef> {
+        let mut lists = self.catalogs.iter().filter_map(|catalog| {
+            let facts = catalog.facts()?;
+            let known = facts.listing.find(model)?;
+            Some(ModelRef::new(catalog.provider().clone(), known.id.clone()))
+        });
+        lists.next().filter(|_| lists.next().is_none())
+    }
+
+    /// One that configuration names, that its provider lists, or of a provider of which nobody says what it serves.
     fn candidate(&self, model: &ModelRef) -> Option<Arc<Candidate>> {
+        let place = *self.providers.get(&model.provider)?;
+        let facts = self.catalogs.get(place).and_then(|catalog| catalog.facts());
+        let known = facts.as_ref().and_then(|facts| facts.listing.find(&model.model));
         if let Some(listed) = self.listed.get(model) {
-            return Some(listed.clone());
+            return Some(told(listed.clone(), known));
         }
-        let provider = self.settings.providers.get(&model.provider)?;
-        provider.models.is_none().then(|| self.unlisted(model)).flatten()
+        let is_open = self.settings.providers.get(&model.provider)?.models.is_none() && is_open(facts.as_deref());
+        let passes = known.is_some() || is_open;
+        passes.then(|| self.unlisted(model)).flatten().map(|it| told(it, known))
     }
 
     fn unlisted(&self, model: &ModelRef) -> Option<Arc<Candidate>> {
@@ -190,6 +239,22 @@ impl Roster {
             self.listed.entry(model.clone()).or_insert(candidate);
         }
     }
+}
+
+/// Whether a provider may serve what its list does not have: it has more, or there is no list yet.
+fn is_open(facts: Option<&Facts>) -> bool {
+    facts.is_none_or(|facts| facts.listing.cut)
+}
+
+/// With what its provider says of it, where configuration is silent.
+fn told(candidate: Arc<Candidate>, known: Option<&CatalogModel>) -> Arc<Candidate> {
+    let context = known.and_then(|known| known.context);
+    if candidate.settings.context.is_some() || context.is_none() {
+        return candidate;
+    }
+    let mut told = Candidate::clone(&candidate);
+    told.settings.context = context;
+    Arc::new(told)
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ pub(crate) fn settings() -> Settings {
             quota_group: None,
             key_order: Default::default(),
             ask_usage: false,
+            catalog: None,
             models: models.map(|models| models.iter().map(|model| (*model).into()).collect()),
         };
         (Name::from(name), Arc::new(settings))
@@ -94,4 +95,25 @@ pub(crate) fn no_plugins() -> Arc<crate::inventory::Inventory> {
     let hooks = crate::hooks::Hooks::nobody(clock, crate::supervision::Tasks::new(), telemetry);
     let inventory = crate::inventory::Inventory::of(Arc::new(settings()), Arc::new(hooks), Arc::new(tools));
     Arc::new(inventory)
+}
+
+/// Lets a generation serve that knows these catalogs.
+pub(crate) fn serve(published: &super::Published, settings: Settings, catalogs: crate::catalog::Catalogs) {
+    let roster = super::Roster::new(Arc::new(settings)).reading(catalogs);
+    let id = understudy_messages::ids::GenerationId(1);
+    let generation = super::Generation::new(id, roster, no_plugins(), Arc::default(), Vec::new());
+    published.store(Arc::new(generation));
+}
+
+/// A reload is under way, or none any more.
+pub(crate) fn reloading(published: &super::Published, is: bool) {
+    let progress = super::operation::Progress {
+        phase: "reloading",
+        plugins: Vec::new(),
+        until: None,
+        reason: None,
+        waits_for: None,
+        budget: None,
+    };
+    published.show(is.then_some(progress));
 }

@@ -29,6 +29,7 @@ impl Operation {
 
     /// Tells the old instances that their end has come, while they can still do something about it, and stops their services.
     pub(super) async fn stop_services(&mut self) -> Event {
+        self.serving.roster.catalogs().withdraw(&self.ended);
         let ending = self.serving.inventory.hooks().only(&self.ended);
         ending.observe(STOP, Arc::default()).await;
         self.told = true;

@@ -116,7 +116,7 @@ pub(super) fn resolve(field: &Field<'_>, text: &Text, providers: &Providers) -> 
         return None;
     };
     match &provider.models {
-        Some(listed) if !listed.contains(&model.model) => {
+        Some(listed) if provider.catalog.is_none() && !listed.contains(&model.model) => {
             let listed: Vec<String> = listed.iter().map(|name| format!("{}/{name}", provider.name)).collect();
             field.refuse_text(
                 text,

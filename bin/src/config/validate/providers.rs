@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use reqwest::Url;
 use secrecy::SecretString;
@@ -103,6 +104,7 @@ fn provider(name: Name, field: &Field<'_>) -> ProviderSettings {
         quota_group: None,
         key_order: KeyOrder::default(),
         ask_usage: false,
+        catalog: None,
     };
     field.section(|keys| {
         settings.api = read_api(&keys.key("api"), vendor).unwrap_or(settings.api);
@@ -119,6 +121,7 @@ fn provider(name: Name, field: &Field<'_>) -> ProviderSettings {
         settings.quota_group = quota_group(&keys.key("quota_group"));
         settings.key_order = keys.key("key_order").choice().unwrap_or_default();
         settings.ask_usage = keys.key("ask_usage").flag().unwrap_or_default();
+        settings.catalog = catalog(&keys.key("catalog"));
     });
     settings
 }
@@ -197,6 +200,28 @@ fn listed_models(field: &Field<'_>) -> Option<Vec<Name>> {
         Some(name)
     };
     Some(items.iter().filter_map(&mut model).collect())
+}
+
+/// How long a list of models is good where nothing else is written.
+const CATALOG_GOOD_FOR: Duration = Duration::from_secs(60 * 60);
+/// No provider is asked for its list more often.
+const CATALOG_LEAST: Duration = Duration::from_secs(60);
+
+/// How long the provider's own list of its models is good; `None`: it is not asked for one.
+fn catalog(field: &Field<'_>) -> Option<Duration> {
+    if !field.is_section() {
+        let wanted = !field.is_absent() && field.flag().unwrap_or_default();
+        return wanted.then_some(CATALOG_GOOD_FOR);
+    }
+    let mut good_for = CATALOG_GOOD_FOR;
+    field.section(|keys| {
+        let refresh = keys.key("refresh");
+        good_for = refresh.duration().unwrap_or(good_for);
+        if good_for < CATALOG_LEAST {
+            refresh.refuse("is less than a minute", "write 1m or more");
+        }
+    });
+    Some(good_for)
 }
 
 /// Notes that a list has `text` twice, unless it is new.
