@@ -112,6 +112,23 @@ pub struct ProviderSettings {
     pub ask_usage: bool,
 }
 
+impl ProviderSettings {
+    /// A provider that asks for no credential and of which nothing else is said.
+    pub const fn new(name: Name, api: Api, base_url: String) -> Self {
+        Self {
+            name,
+            api,
+            base_url,
+            api_keys: Vec::new(),
+            models: None,
+            aggregator: false,
+            quota_group: None,
+            key_order: KeyOrder::Listed,
+            ask_usage: false,
+        }
+    }
+}
+
 impl PartialEq for ProviderSettings {
     /// Credentials count too: a provider with another key is another one.
     fn eq(&self, other: &Self) -> bool {
