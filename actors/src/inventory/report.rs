@@ -12,7 +12,7 @@ use understudy_plugins::{Registration, activation};
 
 use super::candidates::Candidate;
 use super::plan::Intended;
-use super::shapes::{Notice, Shape, notices, shape};
+use super::shapes::{Notice, Shape, capabilities, notices, shape};
 use super::{Diagnostic, Failure, Inventory, Level, Phase, Planned, Plugin, Source, Status};
 
 /// Every plugin, and what people should know.
@@ -56,6 +56,10 @@ struct One {
     shape: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     capability_mode: Option<&'static str>,
+    /// The kinds of capabilities that it registered.
+    capabilities: Vec<&'static str>,
+    /// Providers that it brings and that are served.
+    providers: Vec<Name>,
     allow_conversation_access: bool,
     allow_prompt_injection: bool,
     hooks: Vec<OneHook>,
@@ -120,6 +124,8 @@ impl Inventory {
             digest: plugin.source.as_ref().and_then(Source::digest),
             shape: shape.map(Shape::as_label),
             capability_mode: shape.map(Shape::mode),
+            capabilities: registration.map(capabilities).unwrap_or_default(),
+            providers: self.brought_by(&plugin.id),
             allow_conversation_access: plugin.access.conversation,
             allow_prompt_injection: plugin.access.injection,
             hooks: registration.map(hooks).unwrap_or_default(),
@@ -135,6 +141,11 @@ impl Inventory {
             restarts: working.map_or(0, |working| working.served.restarts()),
             ..One::found(&plugin.as_candidate())
         }
+    }
+
+    fn brought_by(&self, plugin: &Name) -> Vec<Name> {
+        let own = self.providers().filter(|(owner, _)| *owner == plugin);
+        own.map(|(_, provider)| provider.settings.name.clone()).collect()
     }
 
     /// Says once which plugins are loaded.
