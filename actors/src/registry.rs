@@ -6,8 +6,10 @@ mod admission;
 mod barrier;
 mod gate;
 mod generation;
+mod held;
 mod holders;
 mod operation;
+mod published;
 pub mod reload;
 mod roster;
 mod staffing;
@@ -36,11 +38,13 @@ use understudy_messages::tools::TurnTools;
 
 pub(crate) use admission::GATE_WAIT;
 pub use admission::{Admission, AdmitTurn};
-pub use generation::{Generation, Held, Published, Shard};
+pub use generation::{Generation, Shard};
+pub use held::Held;
+pub use published::Published;
 pub use roster::{CastError, Roster};
 
 use self::admission::Turnstile;
-use self::generation::Agents;
+use self::held::Agents;
 use self::operation::{ArbiterChanged, HoldFor, Operation, Swap};
 use crate::inventory::{Inventory, Loader};
 use crate::provider::ledger::{LedgerBook, Ledgers};

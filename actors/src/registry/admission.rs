@@ -14,7 +14,9 @@ use understudy_messages::turn::TurnRequest;
 use crate::supervision::Supervision;
 use crate::telemetry::AdmissionMetrics;
 
-use super::generation::{Agents, Generation, Held, Published};
+use super::generation::Generation;
+use super::held::{Agents, Held};
+use super::published::Published;
 
 /// How long a turn waits at a closed gate, at most: longer than a reload waits for those inside. When that wait has been in vain the old
 /// generation goes on, and with it every turn that was held; with equal times one that came as the gate closed could be refused first.

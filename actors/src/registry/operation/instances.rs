@@ -8,6 +8,7 @@ use understudy_messages::hooks::HookEvent;
 
 use super::Operation;
 use crate::plugin::Served;
+use crate::registry::held::Agents;
 use crate::registry::reload::machine::{Cleanup, Event, State};
 use crate::registry::staffing;
 
@@ -16,7 +17,7 @@ const LAST_CALLS: Duration = Duration::from_secs(15);
 
 impl Operation {
     /// Waits until no turn and no other call uses what is to end.
-    pub(super) async fn emptied(&self, agents: &super::Agents) {
+    pub(super) async fn emptied(&self, agents: &Agents) {
         self.serving.empty_of(agents).await;
         self.serving.inventory.quiesce(&self.ended);
         self.serving.inventory.idle(&self.ended).await;

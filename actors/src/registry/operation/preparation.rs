@@ -1,0 +1,73 @@
+//! What a reload looks at before it touches anything.
+
+use understudy_messages::registry::Reload;
+
+use super::Operation;
+use crate::registry::barrier::Barred;
+use crate::registry::reload::machine::{Event, Plan};
+
+/// How many plugins one reload may name.
+const MOST_PLUGINS: usize = 64;
+
+impl Operation {
+    pub(super) async fn prepare(&mut self) -> Event {
+        if let Err(why) = check(&self.ask) {
+            self.message = Some(why);
+            return Event::Refused;
+        }
+        let (loader, ask) = (self.context.loader.clone(), self.ask.clone());
+        let serving = self.serving.clone();
+        let settings = ask.settings.unwrap_or_else(|| serving.roster.settings().clone());
+        let plan = move || loader.plan(settings, Some(&serving.inventory), &ask.plugins);
+        let Ok(planned) = tokio::task::spawn_blocking(plan).await else {
+            self.message = Some("The candidate could not be prepared.".to_owned());
+            return Event::Refused;
+        };
+        if let Some(unknown) = planned.unknown.first() {
+            self.message = Some(format!("There is no plugin {unknown} that is switched on."));
+            return Event::Refused;
+        }
+        if let Some((plugin, why)) = &planned.refused {
+            self.message = Some(format!("The plugin {plugin} {why}. Nothing was changed."));
+            return Event::Refused;
+        }
+        self.started.clone_from(&planned.diff.started);
+        self.ended.clone_from(&planned.diff.ended);
+        self.targets = [&self.started[..], &self.ended].concat();
+        self.targets.sort();
+        self.targets.dedup();
+        if let Err(barred) = self.context.published.barrier().check(&self.targets) {
+            self.busy = matches!(barred, Barred::Pending(_));
+            self.message = Some(barred.to_string());
+            return Event::Refused;
+        }
+        let plan = Plan {
+            changes: !planned.diff.is_empty() || self.changes_settings(),
+            exclusive: planned.exclusive,
+            drain_until: self.context.clock.now() + self.budget(),
+            watched: self.ask.settings.is_some(),
+        };
+        self.planned = Some(planned);
+        if self.ask.superseded.is_cancelled() {
+            return Event::Superseded;
+        }
+        self.show("reloading", None, None);
+        Event::Prepared(plan)
+    }
+
+    fn changes_settings(&self) -> bool {
+        let serving = self.serving.roster.settings();
+        self.ask.settings.as_ref().is_some_and(|settings| settings != serving)
+    }
+}
+
+/// What is wrong with a request, before anything is looked at.
+fn check(ask: &Reload) -> Result<(), String> {
+    if ask.plugins.len() > MOST_PLUGINS {
+        return Err(format!("One reload may name {MOST_PLUGINS} plugins."));
+    }
+    match ask.plugins.is_empty() && ask.settings.is_none() {
+        true => Err("Name the plugins to reload.".to_owned()),
+        false => Ok(()),
+    }
+}
