@@ -55,7 +55,7 @@ use crate::telemetry::Telemetry;
 /// What outlives a registry actor that is started again.
 #[derive(Clone)]
 pub struct RegistryContext {
-    /// What the first generation is built from.
+    /// What the first generation serves.
     pub settings: Arc<Settings>,
     /// What makes plugins.
     pub loader: Loader,
@@ -73,6 +73,8 @@ pub struct RegistryContext {
     pub tap: EventTap,
     /// Where the ledgers of generations are found.
     pub ledgers: Arc<LedgerBook>,
+    /// The port of the API, which plugins are told.
+    pub port: u16,
 }
 
 /// Plugins until they are published: from then on they are held by generations alone.
@@ -156,11 +158,12 @@ impl RegistryActor {
 
     fn begin(&mut self) {
         if let Some(inventory) = self.context.inventory.0.swap(None) {
-            self.publish(self.context.settings.clone(), inventory);
+            self.publish(inventory);
         }
     }
 
-    fn publish(&mut self, settings: Arc<Settings>, inventory: Arc<Inventory>) -> GenerationId {
+    fn publish(&mut self, inventory: Arc<Inventory>) -> GenerationId {
+        let settings = inventory.serves().clone();
         let before = self.context.published.load();
         let id = GenerationId(before.as_ref().map_or(1, |serving| serving.id.0 + 1));
         self.context.telemetry.install(&settings);
@@ -170,7 +173,7 @@ impl RegistryActor {
         let ledgers = Arc::new(Ledgers::new(&settings, known, self.context.clock.now()));
         // before the first turn: whoever conducts it looks here
         self.context.ledgers.enter(id, &ledgers);
-        let roster = Roster::new(settings);
+        let roster = Roster::new(settings).expecting(inventory.declared_providers());
         let generation = Generation::new(id, roster, inventory, ledgers, self.shards.clone());
         let generation = Arc::new(generation.after(before.as_ref()));
         self.context.telemetry.generation(id.0);
@@ -196,7 +199,7 @@ impl RegistryActor {
             }
             self.shards = shards;
         }
-        Ok(self.publish(swap.settings, swap.inventory))
+        Ok(self.publish(swap.inventory))
     }
 
     fn reload(&mut self, ask: Reload, registry: Addr<Self>) -> Reloading {

@@ -14,7 +14,8 @@ pub use self::plugins::{
 };
 use crate::ids::{ModelRef, Name};
 
-/// Everything that a generation serves from. Valid by construction: every reference resolves.
+/// Everything that a generation serves from. Valid by construction: every reference resolves, except that chains may name
+/// providers which a plugin declares.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Providers by name.
