@@ -35,9 +35,9 @@ use understudy_plugins::hosts::Load;
 use understudy_plugins::manifest::{HostKind, Manifest, Resources};
 
 use self::candidates::Candidate;
-use self::providers::Offered;
 pub use self::load::{BuildError, Built, Loader};
 pub use self::plan::Planned;
+use self::providers::Offered;
 pub use self::report::Report;
 pub use self::routes::Routed;
 use crate::hooks::{Access, Hooks, LoadedPlugin};

@@ -235,7 +235,11 @@ mod tests {
         let declared: Declared = serde_json::from_str(r#"{ "providers": [{ "id": "acme" }] }"#).expect("a declaration");
         let registration = declared.register().expect("not too many");
         assert!(registration.providers.is_empty());
-        assert!(registration.warnings[0].contains("native"), "{:?}", registration.warnings);
+        assert!(
+            registration.warnings[0].contains("native"),
+            "{:?}",
+            registration.warnings
+        );
     }
 
     #[test]

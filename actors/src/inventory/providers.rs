@@ -39,7 +39,10 @@ impl Offered {
         });
         let mut refusals = Vec::new();
         let mut settings = Settings::clone(configured);
-        for (plugin, provider) in plugins.iter().flat_map(|(id, it)| it.providers.iter().map(move |p| (*id, p))) {
+        for (plugin, provider) in plugins
+            .iter()
+            .flat_map(|(id, it)| it.providers.iter().map(move |p| (*id, p)))
+        {
             let name = &provider.settings.name;
             let owner = match configured.providers.contains_key(name) {
                 true => "the configuration",
@@ -47,7 +50,10 @@ impl Offered {
             };
             match owner == &**plugin {
                 true => add(&mut settings, provider),
-                false => refusals.push((plugin.clone(), format!("provider {name} is refused: it belongs to {owner}"))),
+                false => refusals.push((
+                    plugin.clone(),
+                    format!("provider {name} is refused: it belongs to {owner}"),
+                )),
             }
         }
         let known = before.map(|before| &before.settings).into_iter().chain([configured]);
@@ -87,7 +93,9 @@ pub(super) fn admit(manifest: Option<&Manifest>, registration: &mut Registration
         let name = &provider.settings.name;
         let declared = manifest.providers.contains(name);
         if !declared {
-            refusals.push(format!("provider {name} is refused: it is not among providers of its manifest"));
+            refusals.push(format!(
+                "provider {name} is refused: it is not among providers of its manifest"
+            ));
         }
         declared
     });
@@ -101,7 +109,12 @@ pub(super) fn absent<'a>(
 ) -> impl Iterator<Item = String> + 'a {
     let declared = manifest.into_iter().flat_map(|manifest| &manifest.providers);
     let absent = declared.filter(|name| !brings(registration, name));
-    absent.map(|name| format!("declares the provider {} and has not registered it", name.escape_debug()))
+    absent.map(|name| {
+        format!(
+            "declares the provider {} and has not registered it",
+            name.escape_debug()
+        )
+    })
 }
 
 impl Inventory {
@@ -158,7 +171,10 @@ mod tests {
 
     #[test]
     fn the_second_owner_of_a_provider_is_refused_and_the_first_one_named_case_t39() {
-        let (one, two) = (bringing(&[("acme", "one"), ("a", "one")]), bringing(&[("acme", "two"), ("b2", "two")]));
+        let (one, two) = (
+            bringing(&[("acme", "one"), ("a", "one")]),
+            bringing(&[("acme", "two"), ("b2", "two")]),
+        );
         let (first, second) = (Name::from("first"), Name::from("second"));
         let plugins = [(&first, &one), (&second, &two)];
         let (offered, refusals) = Offered::of(&Arc::new(settings()), &plugins, None);
@@ -168,8 +184,15 @@ mod tests {
         ];
         let told: Vec<(&str, &str)> = refusals.iter().map(|(id, why)| (&**id, &**why)).collect();
         assert_eq!(told, expected);
-        assert_eq!((url(&offered, "acme"), url(&offered, "a")), ("http://one.example".into(), "http://a.example".into()));
-        assert_eq!(url(&offered, "b2"), "http://two.example", "the rest of the second one serves");
+        assert_eq!(
+            (url(&offered, "acme"), url(&offered, "a")),
+            ("http://one.example".into(), "http://a.example".into())
+        );
+        assert_eq!(
+            url(&offered, "b2"),
+            "http://two.example",
+            "the rest of the second one serves"
+        );
     }
 
     #[test]
@@ -222,7 +245,10 @@ mod tests {
         let (manifest, _) = Manifest::read(text).expect("a manifest");
         let mut registration = bringing(&[("acme", "x"), ("other", "x")]);
         let refusals = admit(Some(&manifest), &mut registration);
-        assert!(refusals.len() == 1 && refusals[0].contains("provider other"), "{refusals:?}");
+        assert!(
+            refusals.len() == 1 && refusals[0].contains("provider other"),
+            "{refusals:?}"
+        );
         assert_eq!(registration.providers.len(), 1);
         let absent: Vec<String> = absent(Some(&manifest), &registration).collect();
         assert!(absent.len() == 1 && absent[0].contains("provider lab"), "{absent:?}");

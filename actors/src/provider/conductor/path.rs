@@ -158,7 +158,9 @@ impl Conductor {
 
     /// Tells of those who are not there and come before the candidate at `place`: each once.
     fn pass_over_absent(&mut self, place: usize) {
-        let (passed, later) = std::mem::take(&mut self.cast.absent).into_iter().partition(|it| it.before <= place);
+        let (passed, later) = std::mem::take(&mut self.cast.absent)
+            .into_iter()
+            .partition(|it| it.before <= place);
         self.cast.absent = later;
         let passed: Vec<Absent> = passed;
         for Absent { model, before } in passed {

@@ -11,9 +11,9 @@ use understudy_messages::plugin::CallError;
 use super::Operation;
 use crate::inventory::Inventory;
 use crate::plugin::Served;
+use crate::registry::generation::Generation;
 use crate::registry::held::Agents;
 use crate::registry::reload::machine::{Cleanup, Event, State};
-use crate::registry::generation::Generation;
 use crate::registry::staffing::{self, StaffError};
 
 /// How long calls that are no turn's may still take in an instance that nobody else uses: as long as a route's.
@@ -113,7 +113,9 @@ impl Operation {
             return Event::Unsettled;
         };
         self.let_go(&new);
-        let start = HookEvent::GatewayStart { port: self.context.port };
+        let start = HookEvent::GatewayStart {
+            port: self.context.port,
+        };
         let told = new.inventory.hooks_but(&self.serving.inventory);
         let failed = told.observe(start, Arc::default()).await;
         if failed.is_empty() {

@@ -24,7 +24,7 @@ impl Operation {
             return Event::Refused;
         };
         if let Some(unknown) = planned.unknown.first() {
-            self.message = Some(format!("There is no plugin {unknown} that is switched on."));
+            self.message = Some(planned.why_unknown(unknown));
             return Event::Refused;
         }
         if let Some((plugin, why)) = &planned.refused {

@@ -54,7 +54,12 @@ fn drained(rest: &[Event]) -> Vec<Event> {
 
 #[test]
 fn an_exclusive_one_drains_stops_disposes_registers_starts_and_publishes_in_this_order() {
-    let (state, effects) = play(&drained(&[Event::Registered, Event::Started, Event::Published, Event::Settled]));
+    let (state, effects) = play(&drained(&[
+        Event::Registered,
+        Event::Started,
+        Event::Published,
+        Event::Settled,
+    ]));
     assert_eq!(state, State::Done(ReloadOutcome::Applied));
     assert!(matches!(effects[0], Effect::HoldGate(_)));
     assert_eq!(
@@ -190,7 +195,12 @@ fn a_failed_start_of_a_shared_one_changes_nothing() {
 
 #[test]
 fn one_that_could_not_be_published_is_not_told_as_published() {
-    let shared = [Event::Prepared(plan(false, false)), Event::Registered, Event::Started, Event::NotPublished];
+    let shared = [
+        Event::Prepared(plan(false, false)),
+        Event::Registered,
+        Event::Started,
+        Event::NotPublished,
+    ];
     let (state, effects) = play(&shared);
     assert_eq!(state, State::Done(ReloadOutcome::RolledBack));
     assert_eq!(effects[effects.len() - 2..], [Effect::Publish, Effect::Discard]);
@@ -199,7 +209,12 @@ fn one_that_could_not_be_published_is_not_told_as_published() {
 #[test]
 fn what_fails_after_publication_leaves_it_published_case_t30() {
     assert_eq!(
-        outcome(&drained(&[Event::Registered, Event::Started, Event::Published, Event::Unsettled])),
+        outcome(&drained(&[
+            Event::Registered,
+            Event::Started,
+            Event::Published,
+            Event::Unsettled
+        ])),
         ReloadOutcome::Degraded
     );
 }
