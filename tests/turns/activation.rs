@@ -1,12 +1,17 @@
 //! Plugins that are on by default and wait for what they hint at, and what is settled in a generation, over the real app.
 
-use std::sync::Arc;
+use std::net::TcpListener;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
 
 use serde_json::{Value, json};
+use understudy::AppOptions;
+use understudy::config::ServerConfig;
 use understudy_messages::hooks::HookResult;
+use understudy_plugins::hosts::Hosts;
 use understudy_plugins::native::{NativeApi, NativePlugin};
 use understudy_plugins::registration::HookOptions;
+use understudy_tests::gateway::{Gateway, client};
 
 use crate::brought::{Place, acme_at, both, strict, url};
 use crate::stage::question;
@@ -151,4 +156,75 @@ async fn an_agent_that_lists_no_plugin_has_none() {
             .await;
         assert_eq!((reply.status, waits.count().1), (200, called), "{agent}");
     }
+}
+
+/// Registers when it is let to.
+struct Held {
+    entered: mpsc::Sender<()>,
+    let_go: Mutex<mpsc::Receiver<()>>,
+}
+
+impl NativePlugin for Held {
+    fn id(&self) -> &str {
+        "held"
+    }
+
+    fn enabled_by_default(&self) -> bool {
+        true
+    }
+
+    fn register(&self, _: &mut NativeApi, _: &Value) -> Result<(), String> {
+        let _nobody_waits = self.entered.send(());
+        let _given_up = self.let_go.lock().expect("whole").recv();
+        Ok(())
+    }
+}
+
+/// An address that no other test listens at: a gateway is asked there before it could say where it listens.
+fn address() -> String {
+    let free = TcpListener::bind("127.77.0.14:0").expect("a loopback address");
+    free.local_addr().expect("bound").to_string()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_probes_is_answered_while_plugins_register() {
+    let (entered, has_entered) = mpsc::channel();
+    let (release, let_go) = mpsc::channel();
+    let held = Held {
+        entered,
+        let_go: Mutex::new(let_go),
+    };
+    let hosts = Hosts {
+        native: vec![Arc::new(held)],
+        ..Hosts::default()
+    };
+    let admin = address();
+    let config = ServerConfig::parse(
+        &format!(
+            "listen: {{ api: \"127.0.0.1:0\", admin: \"{admin}\" }}\n\
+             providers: {{ own: {{ api: openai-chat, base_url: \"http://127.0.0.1:9\", models: [m] }} }}\n"
+        ),
+        &|_| None,
+    );
+    let config = config.expect("a good configuration");
+    let options = AppOptions {
+        arbiters: 1,
+        ..AppOptions::default()
+    };
+    let starting = tokio::task::spawn_blocking(move || Gateway::start_configured(config, options, hosts));
+    let entering = tokio::task::spawn_blocking(move || has_entered.recv());
+    entering.await.expect("not lost").expect("it registers");
+    let client = client();
+    let status = async |path: &str| {
+        let reply = client.get(format!("http://{admin}{path}")).send().await;
+        reply.expect("an answer").status().as_u16()
+    };
+    assert_eq!((status("/livez").await, status("/metrics").await), (200, 200));
+    assert_eq!((status("/startupz").await, status("/readyz").await), (503, 503));
+    release.send(()).expect("it waits");
+    let gateway = starting.await.expect("it starts");
+    assert_eq!((status("/startupz").await, status("/readyz").await), (200, 200));
+    tokio::task::spawn_blocking(move || drop(gateway))
+        .await
+        .expect("it stops");
 }
