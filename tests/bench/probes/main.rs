@@ -5,7 +5,7 @@
 //!
 //! Every plugin keeps a core busy for 5 ms while it registers, and a configuration in which all have other settings takes the
 //! place of the one that serves: all register anew. Probes come at fixed times, whether or not those before them are answered,
-//! and their time counts from when they were due. Client and gateway share one process. It fails when a probe is refused or the
+//! and their time counts from when they were due, each with a connection of its own. Client and gateway share one process. It fails when a probe is refused or the
 //! new configuration is not applied.
 
 use std::fmt::Write as _;
@@ -20,16 +20,18 @@ use understudy_messages::clock::{Clock, Instant};
 use understudy_plugins::hosts::Hosts;
 use understudy_plugins::native::{NativeApi, NativePlugin};
 use understudy_tests::bench::machine;
-use understudy_tests::gateway::{Gateway, LISTEN};
+use understudy_tests::gateway::{Gateway, LISTEN, client};
 
 /// Who is asked how it is.
 const PROBES: [&str; 3] = ["/livez", "/readyz", "/metrics"];
 /// How long one plugin takes to register.
 const REGISTER: Duration = Duration::from_millis(5);
 /// How far probes are apart.
-const EVERY: Duration = Duration::from_millis(5);
+const EVERY: Duration = Duration::from_millis(50);
 /// How often both are measured.
-const ROUNDS: usize = 5;
+const ROUNDS: usize = 10;
+/// How many probes may wait for their answers before the machine counts as too slow for the bench.
+const MOST_WAITING: usize = 300;
 
 /// Takes its time to register.
 struct Slow(String);
@@ -68,11 +70,7 @@ fn main() {
 }
 
 async fn measure(gateway: &Gateway, count: usize) {
-    let client = Client::builder()
-        .no_proxy()
-        .tcp_nodelay(true)
-        .build()
-        .expect("a client");
+    let client = client();
     let mut calm: [Vec<Duration>; 3] = Default::default();
     let mut busy: [Vec<Duration>; 3] = Default::default();
     let mut prepared = Duration::ZERO;
@@ -103,6 +101,9 @@ async fn measure(gateway: &Gateway, count: usize) {
     }
 }
 
+/// A probe on its way.
+type Probe = actix_web::rt::task::JoinHandle<Duration>;
+
 /// Probes until `work` has ended.
 async fn probe(gateway: &Gateway, client: &Client, work: impl Future<Output = ()>, times: &mut [Vec<Duration>; 3]) {
     let clock = Clock::real();
@@ -115,6 +116,13 @@ async fn probe(gateway: &Gateway, client: &Client, work: impl Future<Output = ()
             () = clock.sleep_until(due) => {}
         }
         let asked = PROBES.map(|path| actix_web::rt::spawn(ask(client.clone(), gateway.admin(path), due)));
+        let waiting = under_way
+            .iter()
+            .filter(|(_, probe): &&(usize, Probe)| !probe.is_finished());
+        assert!(
+            waiting.count() < MOST_WAITING,
+            "probes come faster than this machine answers them"
+        );
         under_way.extend(PROBES.iter().enumerate().map(|(place, _)| place).zip(asked));
         due += EVERY;
     }
