@@ -28,6 +28,7 @@ use understudy_messages::ports::{RegistryPort, Slot};
 use understudy_messages::registry::{CloseAdmission, Trigger};
 use understudy_messages::settings::Settings;
 use understudy_plugins::hosts::Hosts;
+use understudy_plugins::listeners::Listeners;
 
 use crate::arbiter::SessionArbiter;
 use crate::config::ServerConfig;
@@ -135,7 +136,11 @@ impl App {
             clock: options.clock.clone(),
             telemetry,
         };
-        let loader = plugins::loader(hosts, &supervision);
+        let hosts = Hosts {
+            listeners: Listeners::new([api_addr, admin_addr]),
+            ..hosts.clone()
+        };
+        let loader = plugins::loader(&hosts, &supervision);
         let (shared, admission, orders) = share(config, &options, supervision);
         start_upkeep(&shared);
         // plugins may take a while: whoever probes meanwhile is answered

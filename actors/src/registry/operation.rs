@@ -73,6 +73,10 @@ pub(super) struct Operation {
     started: Vec<Name>,
     /// New instances that were not taken.
     discarded: Vec<Arc<Served>>,
+    /// What is said of cleanups that come later.
+    put_off: Vec<String>,
+    /// Whether those that end have been told.
+    told: bool,
     /// Whether it is worth trying again soon.
     busy: bool,
     generation: GenerationId,
@@ -103,6 +107,8 @@ impl Operation {
             ended: Vec::new(),
             started: Vec::new(),
             discarded: Vec::new(),
+            put_off: Vec::new(),
+            told: false,
             busy: false,
             ask,
             serving,

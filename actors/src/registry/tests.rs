@@ -166,6 +166,7 @@ async fn a_failed_start_and_providers_that_cannot_be_started_again_are_both_told
         plugins: vec!["shop".into()],
         settings: None,
         wait: false,
+        origin: None,
         trigger: understudy_messages::registry::Trigger::Api,
         requester: CancellationToken::new(),
         superseded: CancellationToken::new(),

@@ -41,10 +41,11 @@ impl Operation {
 
     fn receipt(self, outcome: ReloadOutcome) -> Receipt {
         let built = self.built;
-        let warned = built
+        let mut warned = built
             .as_ref()
             .map(|built| built.inventory.warnings(&self.targets))
             .unwrap_or_default();
+        warned.extend(self.put_off);
         let short = |line: String| line.chars().take(WARNINGS.1).collect();
         let restart_required = built
             .as_ref()

@@ -19,6 +19,9 @@ use crate::registry::staffing::{self, StaffError};
 /// How long calls that are no turn's may still take in an instance that nobody else uses: as long as a route's.
 const LAST_CALLS: Duration = Duration::from_secs(15);
 
+/// What an instance is told that is about to be replaced.
+const STOP: HookEvent = HookEvent::GatewayStop { reason: "reload" };
+
 impl Operation {
     /// Waits until no turn and no other call uses what is to end.
     pub(super) async fn emptied(&self, agents: &Agents) {
@@ -27,7 +30,11 @@ impl Operation {
         self.serving.inventory.idle(&self.ended).await;
     }
 
+    /// Tells the old instances that their end has come, while they can still do something about it, and stops their services.
     pub(super) async fn stop_services(&mut self) -> Event {
+        let ending = self.serving.inventory.hooks().only(&self.ended);
+        let _logged = ending.observe(STOP, Arc::default()).await;
+        self.told = true;
         let cleanup = self.serving.inventory.stop_services(&self.ended).await;
         self.say_of(cleanup);
         Event::Stopped(cleanup)
@@ -109,6 +116,7 @@ impl Operation {
     /// Lets the old instances go once the last turn that holds them has ended, and tells the new ones that they serve. What of
     /// that fails is told and changes nothing any more; providers are looked at again then, as they are to serve (contract R-108).
     pub(super) async fn settle(&mut self) -> Event {
+        self.put_off = self.put_off();
         let Some(new) = self.context.published.load() else {
             return Event::Unsettled;
         };
@@ -132,15 +140,31 @@ impl Operation {
     fn let_go(&self, new: &Arc<Generation>) {
         let (old, new, clock) = (self.serving.clone(), new.clone(), self.context.clock.clone());
         let tasks = self.context.loader.supervision.tasks.clone();
-        let stop = HookEvent::GatewayStop { reason: "reload" };
+        let told = self.told;
         tasks.spawn("retirement", async move {
             old.empty().await;
-            let gone = old.inventory.hooks_but(&new.inventory);
-            let _logged = gone.observe(stop, Arc::default()).await;
+            if !told {
+                let gone = old.inventory.hooks_but(&new.inventory);
+                let _logged = gone.observe(STOP, Arc::default()).await;
+            }
             let last_calls = old.inventory.idle_but(&new.inventory);
             let _in_time_or_cut_off = clock.timeout_at(clock.now() + LAST_CALLS, last_calls).await;
             old.inventory.retire_but(&new.inventory).await;
         });
+    }
+
+    /// What still holds instances that are switched off and end without a successor: nobody has waited for that.
+    fn put_off(&self) -> Vec<String> {
+        let off = self.ended.iter().filter(|id| !self.started.contains(id));
+        let held = |id: &Name| {
+            self.serving
+                .leases_of(&self.serving.agents_using(std::slice::from_ref(id)))
+        };
+        let held = off.map(|id| (id, held(id))).filter(|(_, turns)| *turns > 0);
+        held.map(|(id, turns)| {
+            format!("{id}: lets go of what it holds once the {turns} turns that it is called in have ended")
+        })
+        .collect()
     }
 
     /// Waits for the cleanup of the old instances, and of the new ones that were not taken.
