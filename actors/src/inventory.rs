@@ -11,6 +11,7 @@ mod load;
 mod names;
 mod plan;
 mod policies;
+mod providers;
 mod report;
 mod required;
 mod routes;
@@ -36,6 +37,7 @@ use understudy_plugins::manifest::{HostKind, Manifest, Resources};
 use self::candidates::Candidate;
 pub use self::load::{BuildError, Built, Loader};
 pub use self::plan::Planned;
+use self::providers::Offered;
 pub use self::report::Report;
 pub use self::routes::Routed;
 use crate::hooks::{Access, Hooks, LoadedPlugin};
@@ -48,6 +50,7 @@ use crate::tools::Tools;
 pub struct Inventory {
     /// What it was made from.
     settings: Arc<Settings>,
+    offered: Offered,
     plugins: Vec<Arc<Plugin>>,
     diagnostics: Vec<Diagnostic>,
     hooks: Arc<Hooks>,
@@ -248,6 +251,7 @@ impl Inventory {
     /// Of plugins that nobody loaded: handlers and tools alone.
     pub fn of(settings: Arc<Settings>, hooks: Arc<Hooks>, tools: Arc<Tools>) -> Self {
         Self {
+            offered: Offered::none(settings.clone()),
             settings,
             plugins: Vec::new(),
             diagnostics: Vec::new(),

@@ -48,7 +48,7 @@ pub use roster::{CastError, Roster};
 use self::admission::Turnstile;
 use self::held::Agents;
 use self::operation::{ArbiterChanged, HoldFor, Operation, Swap};
-use crate::catalog::{Catalogs, PluginSources};
+use crate::catalog::Catalogs;
 use crate::inventory::{Inventory, Loader};
 use crate::provider::ledger::{LedgerBook, Ledgers};
 use crate::supervision::EndOfLife;
@@ -58,7 +58,7 @@ use crate::telemetry::Telemetry;
 /// What outlives a registry actor that is started again.
 #[derive(Clone)]
 pub struct RegistryContext {
-    /// What the first generation is built from.
+    /// What the first generation serves.
     pub settings: Arc<Settings>,
     /// What makes plugins.
     pub loader: Loader,
@@ -76,6 +76,8 @@ pub struct RegistryContext {
     pub tap: EventTap,
     /// Where the ledgers of generations are found.
     pub ledgers: Arc<LedgerBook>,
+    /// The port of the API, which plugins are told.
+    pub port: u16,
 }
 
 /// Plugins until they are published: from then on they are held by generations alone.
@@ -159,12 +161,13 @@ impl RegistryActor {
 
     fn begin(&mut self) {
         if let Some(inventory) = self.context.inventory.0.swap(None) {
-            self.publish(self.context.settings.clone(), inventory);
+            self.publish(inventory);
             self.context.telemetry.started();
         }
     }
 
-    fn publish(&mut self, settings: Arc<Settings>, inventory: Arc<Inventory>) -> GenerationId {
+    fn publish(&mut self, inventory: Arc<Inventory>) -> GenerationId {
+        let settings = inventory.serves().clone();
         let before = self.context.published.load();
         let id = GenerationId(before.as_ref().map_or(1, |serving| serving.id.0 + 1));
         self.context.telemetry.install(&settings);
@@ -176,8 +179,10 @@ impl RegistryActor {
         self.context.ledgers.enter(id, &ledgers);
         let (clean, now) = (Arc::default(), self.context.clock.now());
         let known = before.as_ref().map_or(&clean, |serving| serving.roster.catalogs());
-        let catalogs = Catalogs::new(&settings, &PluginSources::new(), known, now);
-        let roster = Roster::new(settings).reading(catalogs);
+        let catalogs = Catalogs::new(&settings, &inventory.catalog_sources(), known, now);
+        let roster = Roster::new(settings)
+            .expecting(inventory.declared_providers())
+            .reading(catalogs);
         let generation = Generation::new(id, roster, inventory, ledgers, self.shards.clone());
         let generation = Arc::new(
             generation
@@ -207,7 +212,7 @@ impl RegistryActor {
             }
             self.shards = shards;
         }
-        Ok(self.publish(swap.settings, swap.inventory))
+        Ok(self.publish(swap.inventory))
     }
 
     fn reload(&mut self, ask: Reload, registry: Addr<Self>) -> Reloading {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use understudy_messages::ids::Name;
 use understudy_messages::settings::{PluginEntry, PluginGrants, PluginLimits, Settings};
+use understudy_plugins::activation::{self, Asked};
 use understudy_plugins::enablement::{self, Cause, Origin};
 use understudy_plugins::hosts::Load;
 use understudy_plugins::manifest::HostKind;
@@ -60,8 +61,9 @@ impl Loader {
             refused: None,
         };
         if planned.settings.plugins.enabled {
+            let asked = Asked::of(&planned.settings);
             for candidate in self.candidates(&mut planned) {
-                let intended = self.intend(&planned.settings, candidate);
+                let intended = self.intend(&planned.settings, &asked, candidate);
                 planned.plugins.push(intended);
             }
         }
@@ -81,9 +83,10 @@ impl Loader {
         planned
     }
 
-    fn intend(&self, settings: &Settings, candidate: Candidate) -> Intended {
+    fn intend(&self, settings: &Settings, asked: &Asked, candidate: Candidate) -> Intended {
         let config = &settings.plugins;
-        let cause = enablement::decide(config, &candidate.id, candidate.origin, candidate.default_on);
+        let decided = enablement::decide(config, &candidate.id, candidate.origin, candidate.default_on);
+        let cause = activation::narrow(decided, &candidate.id, candidate.manifest.as_deref(), asked);
         let access = access(settings, &candidate);
         let identity = cause.enables().then(|| Identity {
             settings: canonical_hash(&own_settings(settings, &candidate.id)),
@@ -164,6 +167,21 @@ fn check_grants(planned: &mut Planned) {
 }
 
 impl Planned {
+    /// Why nothing can be done about a plugin that was asked for and is not on.
+    pub fn why_unknown(&self, id: &str) -> String {
+        let mut named = self
+            .plugins
+            .iter()
+            .filter(|it| it.candidate.id.eq_ignore_ascii_case(id));
+        match named.any(|it| it.cause == Cause::AwaitsActivation) {
+            true => format!(
+                "The plugin {id} is on by default and waits for something that the configuration does not ask for. \
+                 Say `enabled: true` in its entry to load it all the same."
+            ),
+            false => format!("There is no plugin {id} that is switched on."),
+        }
+    }
+
     /// A guard that is gone is no open gate: one that serves is let go when somebody switches it off, and for no other reason.
     fn refusal(&self, serving: &Inventory) -> Option<(Name, String)> {
         let serves = |id: &str| serving.find(id).is_some_and(|plugin| plugin.working().is_some());

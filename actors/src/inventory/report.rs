@@ -7,12 +7,13 @@ use crate::plugin::InstanceState;
 use crate::telemetry::Telemetry;
 use serde::Serialize;
 use understudy_messages::ids::Name;
+use understudy_plugins::Registration;
+use understudy_plugins::activation::{self, Asked};
 use understudy_plugins::manifest::HostKind;
-use understudy_plugins::{Registration, activation};
 
 use super::candidates::Candidate;
 use super::plan::Intended;
-use super::shapes::{Notice, Shape, notices, shape};
+use super::shapes::{Notice, Shape, capabilities, notices, shape};
 use super::{Diagnostic, Failure, Inventory, Level, Phase, Planned, Plugin, Source, Status};
 
 /// Every plugin, and what people should know.
@@ -56,6 +57,10 @@ struct One {
     shape: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     capability_mode: Option<&'static str>,
+    /// The kinds of capabilities that it registered.
+    capabilities: Vec<&'static str>,
+    /// Providers that it brings and that are served.
+    providers: Vec<Name>,
     allow_conversation_access: bool,
     allow_prompt_injection: bool,
     hooks: Vec<OneHook>,
@@ -92,14 +97,15 @@ struct OneHook {
 impl Inventory {
     /// Everything, as it is now.
     pub fn report(&self) -> Report {
+        let asked = Asked::of(&self.settings);
         Report {
-            plugins: self.plugins.iter().map(|plugin| self.one(plugin)).collect(),
+            plugins: self.plugins.iter().map(|plugin| self.one(plugin, &asked)).collect(),
             diagnostics: self.diagnostics.clone(),
             compatibility: self.plugins.iter().flat_map(|plugin| notices(plugin)).collect(),
         }
     }
 
-    fn one(&self, plugin: &Plugin) -> One {
+    fn one(&self, plugin: &Plugin, asked: &Asked) -> One {
         let table = self.hooks.table();
         let working = plugin.working();
         let registration = working.map(|working| &*working.loaded.registration);
@@ -112,7 +118,7 @@ impl Inventory {
         One {
             enabled: plugin.cause.enables(),
             reason: plugin.cause.as_label(),
-            activation: activation::explained(plugin.cause, plugin.manifest.as_deref()),
+            activation: activation::explained(plugin.cause, &plugin.id, plugin.manifest.as_deref(), asked),
             status: status(plugin),
             error,
             failure_phase,
@@ -120,6 +126,8 @@ impl Inventory {
             digest: plugin.source.as_ref().and_then(Source::digest),
             shape: shape.map(Shape::as_label),
             capability_mode: shape.map(Shape::mode),
+            capabilities: registration.map(capabilities).unwrap_or_default(),
+            providers: self.brought_by(&plugin.id),
             allow_conversation_access: plugin.access.conversation,
             allow_prompt_injection: plugin.access.injection,
             hooks: registration.map(hooks).unwrap_or_default(),
@@ -135,6 +143,11 @@ impl Inventory {
             restarts: working.map_or(0, |working| working.served.restarts()),
             ..One::found(&plugin.as_candidate())
         }
+    }
+
+    fn brought_by(&self, plugin: &Name) -> Vec<Name> {
+        let own = self.providers().filter(|(owner, _)| *owner == plugin);
+        own.map(|(_, provider)| provider.settings.name.clone()).collect()
     }
 
     /// Says once which plugins are loaded.
@@ -170,7 +183,7 @@ impl One {
     }
 
     /// What it would be: none of its code has run.
-    fn intended(intended: &Intended) -> Self {
+    fn intended(intended: &Intended, asked: &Asked) -> Self {
         let (status, failure) = match &intended.source {
             None => ("disabled", None),
             Some(Ok(_)) => ("enabled", None),
@@ -181,7 +194,12 @@ impl One {
         Self {
             enabled: intended.cause.enables(),
             reason: intended.cause.as_label(),
-            activation: activation::explained(intended.cause, intended.candidate.manifest.as_deref()),
+            activation: activation::explained(
+                intended.cause,
+                &intended.candidate.id,
+                intended.candidate.manifest.as_deref(),
+                asked,
+            ),
             status,
             error,
             failure_phase,
@@ -201,8 +219,9 @@ impl Planned {
             let id = Some(&intended.candidate.id);
             Some(Diagnostic::new(Level::Error, failure.phase, id, &*failure.error))
         });
+        let asked = Asked::of(&self.settings);
         Report {
-            plugins: self.plugins.iter().map(One::intended).collect(),
+            plugins: self.plugins.iter().map(|it| One::intended(it, &asked)).collect(),
             diagnostics: self.diagnostics.iter().cloned().chain(failed).collect(),
             compatibility: Vec::new(),
         }

@@ -15,7 +15,7 @@ use understudy_plugins::{Instance, Registration};
 
 use super::load::Building;
 use super::required::is_guard;
-use super::{Failure, Level, Phase, Source, Working, policies, routes};
+use super::{Failure, Level, Phase, Source, Working, policies, providers, routes};
 
 /// How long one plugin may take to register.
 const REGISTER: Duration = Duration::from_secs(30);
@@ -114,10 +114,12 @@ impl Building<'_> {
         warnings.extend(self.tools.admit(&load.id, manifest, &mut registration));
         let mut refused = policies::admit(manifest, &mut registration);
         refused.extend(routes::admit(&load.id, &mut registration));
+        refused.extend(providers::admit(manifest, &mut registration));
         for refusal in refused {
             self.note(Level::Error, Phase::Register, Some(&load.id), refusal);
         }
         warnings.extend(policies::absent(manifest, &registration));
+        warnings.extend(providers::absent(manifest, &registration));
         if judges_tools(&registration) && !access.conversation {
             let message = "guards tools without seeing the conversation: it gets the narrow event, unless \
                            hooks.allowConversationAccess is true";

@@ -17,14 +17,14 @@ impl Operation {
         }
         let (loader, ask) = (self.context.loader.clone(), self.ask.clone());
         let serving = self.serving.clone();
-        let settings = ask.settings.unwrap_or_else(|| serving.roster.settings().clone());
+        let settings = ask.settings.unwrap_or_else(|| serving.inventory.settings().clone());
         let plan = move || loader.plan(settings, Some(&serving.inventory), &ask.plugins);
         let Ok(planned) = tokio::task::spawn_blocking(plan).await else {
             self.message = Some("The candidate could not be prepared.".to_owned());
             return Event::Refused;
         };
         if let Some(unknown) = planned.unknown.first() {
-            self.message = Some(format!("There is no plugin {unknown} that is switched on."));
+            self.message = Some(planned.why_unknown(unknown));
             return Event::Refused;
         }
         if let Some((plugin, why)) = &planned.refused {
@@ -89,7 +89,7 @@ impl Operation {
     }
 
     fn changes_settings(&self) -> bool {
-        let serving = self.serving.roster.settings();
+        let serving = self.serving.inventory.settings();
         self.ask.settings.as_ref().is_some_and(|settings| settings != serving)
     }
 }
