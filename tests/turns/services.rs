@@ -280,13 +280,17 @@ async fn a_service_that_runs_delays_no_reload_and_a_call_does_case_t16() {
                 keeper.route.send_replace(Does::Hangs);
                 let during = async {
                     until_at_work(&stage).await;
-                    moving(&stage, reload(&stage, "keeper")).await
+                    let given_up = async {
+                        while phase(&stage).await.as_deref() != Some("reloading") {}
+                        stage.clock.advance(Duration::from_secs(15));
+                    };
+                    tokio::join!(reload(&stage, "keeper"), given_up).0
                 };
                 tokio::join!(stage.get("/plugins/keeper/hook"), during).1
             }
         };
         assert_eq!(replaced.status, 200, "{}", replaced.text());
-        let waited = stage.clock.now().duration_since(began) >= Duration::from_secs(10);
+        let waited = stage.clock.now().duration_since(began) >= Duration::from_secs(15);
         assert_eq!(waited, inside, "the call hangs until it is given up");
         assert_eq!(keeper.told(), [(1, "start"), (1, "stop"), (2, "start")]);
     }

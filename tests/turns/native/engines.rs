@@ -216,8 +216,12 @@ async fn an_engine_that_nobody_is_at_work_with_delays_no_reload_and_a_turn_does_
                 let turn = whole(&stage, "s1", "two");
                 let during = async {
                     stage.called(&lead(), 2).await;
-                    let replaced = stage.in_time(Duration::from_secs(10), reload(&stage)).await;
-                    stage.clock.advance(Duration::from_secs(100));
+                    let over = async {
+                        while stage.admin("/readyz").await.status == 200 {}
+                        stage.clock.advance(Duration::from_secs(60));
+                    };
+                    let (replaced, ()) = tokio::join!(reload(&stage), over);
+                    stage.clock.advance(Duration::from_secs(40));
                     replaced
                 };
                 tokio::join!(turn, during).1

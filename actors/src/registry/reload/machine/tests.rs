@@ -114,6 +114,13 @@ fn one_of_the_watcher_is_deferred_case_t19() {
 }
 
 #[test]
+fn what_asks_for_what_it_would_wait_for_is_put_off_and_touches_nothing_case_t10() {
+    let (state, effects) = play(&[Event::FromInside]);
+    assert_eq!(state, State::Done(ReloadOutcome::Deferred));
+    assert_eq!(effects, [Effect::RetryWhenIdle]);
+}
+
+#[test]
 fn whoever_asked_may_leave_before_anything_was_stopped_and_not_after_case_t6_t7_t28() {
     assert_eq!(outcome(&exclusive(&[Event::RequesterGone])), ReloadOutcome::Cancelled);
     let gone_late = drained(&[
@@ -233,6 +240,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         2 => plan,
         1 => Just(Event::Refused),
+        1 => Just(Event::FromInside),
         1 => Just(Event::Superseded),
         1 => Just(Event::RequesterGone),
         4 => Just(Event::Empty),
