@@ -35,10 +35,22 @@ pub struct State(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
-    // before the folder: what was queued is written before the lock is let go
     file: StateFile,
     guards: Guards,
     dir: Option<StateDir>,
+}
+
+impl Inner {
+    fn close(&self) {
+        self.file.close();
+        self.dir.iter().for_each(StateDir::release);
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.close();
+    }
 }
 
 /// Why there is no state, or why something of it could not be read or written.
@@ -121,6 +133,11 @@ impl State {
     fn of(file: StateFile, dir: Option<StateDir>) -> Result<Self, StateError> {
         let guards = Guards::read(&file)?;
         Ok(Self(Arc::new(Inner { file, guards, dir })))
+    }
+
+    /// Writes what is queued, and lets the folder go: from here on there is no state. It blocks.
+    pub fn close(&self) {
+        self.0.close();
     }
 
     /// The folder; `None` where state lies in memory.

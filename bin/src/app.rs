@@ -19,6 +19,7 @@ use understudy_actors::inventory::Loader;
 use understudy_actors::provider::ledger::LedgerBook;
 use understudy_actors::registry::{Admission, AdmitTurn, Published, RegistryActor, RegistryContext};
 use understudy_actors::session::TranscriptRoom;
+use understudy_actors::state::State;
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
 use understudy_actors::telemetry::Telemetry;
@@ -30,7 +31,8 @@ use understudy_plugins::hosts::Hosts;
 
 use crate::arbiter::SessionArbiter;
 use crate::config::ServerConfig;
-use crate::configuration::{self, Configuration, Revision};
+use crate::configuration::beginning::Beginning;
+use crate::configuration::{self, Configuration, Revision, memory};
 use crate::http;
 use crate::plugins;
 
@@ -52,6 +54,8 @@ pub struct Shared {
     pub(crate) config: ServerConfig,
     /// What it is configured with by now.
     pub(crate) configuration: Configuration,
+    /// What outlives the process.
+    pub(crate) state: State,
     /// The one source of time.
     pub(crate) clock: Clock,
     /// Tasks and restarts.
@@ -121,16 +125,25 @@ impl App {
     /// # Errors
     /// As [`App::start`]. A plugin that cannot be loaded is none: it is passed over.
     pub async fn start_hosting(config: ServerConfig, options: AppOptions, hosts: &Hosts) -> anyhow::Result<Self> {
-        let (api, api_addr) = listen(config.api, "listen.api")?;
-        let (admin, admin_addr) = listen(config.admin, "listen.admin")?;
+        let beginning = Beginning::of(config, &options.clock)?;
+        Self::begin(beginning, options, hosts).await
+    }
+
+    pub(crate) async fn begin(beginning: Beginning, options: AppOptions, hosts: &Hosts) -> anyhow::Result<Self> {
+        let (api, api_addr) = listen(beginning.config.api, "listen.api")?;
+        let (admin, admin_addr) = listen(beginning.config.admin, "listen.admin")?;
+        if let Some(dir) = beginning.state.dir() {
+            dir.announce(api_addr, admin_addr);
+        }
         let telemetry = Telemetry::new()?;
         let supervision = Supervision {
             tasks: Tasks::new(),
             clock: options.clock.clone(),
             telemetry,
         };
-        let loader = plugins::loader(hosts, &supervision);
-        let (shared, registry) = start_registry(config, &options, supervision, loader).await?;
+        let loader = plugins::loader(hosts, &supervision, beginning.state.clone());
+        plugins::keep_swept(&loader).await;
+        let (shared, registry) = start_registry(beginning, &options, supervision, loader.clone()).await?;
         start_upkeep(&shared);
         let api_server = serve_api(shared.clone(), api, options.arbiters)?;
         let admin_server = serve_admin(shared.clone(), admin)?;
@@ -141,6 +154,7 @@ impl App {
             registry,
         };
         app.wait_until_serving().await?;
+        app.keep(&loader).await;
         app.tell_start();
         Ok(app)
     }
@@ -168,6 +182,16 @@ impl App {
     /// Turns that hold the serving generation.
     pub fn turns_in_flight(&self) -> u64 {
         self.shared.published.load().map_or(0, |serving| serving.leases())
+    }
+
+    /// What serves is what is known after a restart.
+    async fn keep(&self, loader: &Loader) {
+        if let Some(serving) = self.shared.published.load() {
+            loader.settle(&serving.inventory, serving.id.0).await;
+        }
+        if let Err(error) = memory::keep(&self.shared).await {
+            tracing::error!(%error, "the configuration is not kept over a restart");
+        }
     }
 
     /// Tells plugins that the gateway serves.
@@ -207,6 +231,8 @@ impl App {
             serving.inventory.stop().await;
         }
         self.registry.stop();
+        let state = self.shared.state.clone();
+        let _closed = tokio::task::spawn_blocking(move || state.close()).await;
     }
 
     /// Waits up to `budget` for the turns in flight, then ends those that are left.
@@ -253,17 +279,18 @@ fn listen(addr: SocketAddr, key: &str) -> anyhow::Result<(TcpListener, SocketAdd
 }
 
 async fn start_registry(
-    config: ServerConfig,
+    beginning: Beginning,
     options: &AppOptions,
     supervision: Supervision,
     loader: Loader,
 ) -> anyhow::Result<(Arc<Shared>, Arbiter)> {
+    let Beginning { config, state, fault } = beginning;
     let (published, tap) = (Arc::new(Published::default()), EventTap::default());
     let ledgers = Arc::new(LedgerBook::default());
     let (registry, admit) = (Arc::new(Slot::default()), Arc::new(Slot::default()));
     let first = Revision::of(config.clone());
     let settings = first.settings.clone();
-    let (configuration, orders) = Configuration::new(first);
+    let (configuration, orders) = Configuration::new(memory::recall(first, fault, &state)?);
     let context = RegistryContext {
         inventory: loader.load(&settings).await.into(),
         loader,
@@ -276,6 +303,7 @@ async fn start_registry(
         ledgers: ledgers.clone(),
     };
     let shared = Arc::new(Shared {
+        state,
         clock: options.clock.clone(),
         admission: Admission::new(published.clone(), admit.clone(), &supervision),
         ledgers,

@@ -15,6 +15,7 @@ use super::tools::Owners;
 use super::{Diagnostic, Inventory, Level, Phase, Planned, Plugin, Status};
 use crate::hooks::{HookTable, Hooks, LoadedPlugin};
 use crate::plugin::Served;
+use crate::state::State;
 use crate::supervision::Supervision;
 use crate::tools::Tools;
 
@@ -27,6 +28,8 @@ pub struct Loader {
     pub captures: Arc<Captures>,
     /// What instances run with.
     pub supervision: Supervision,
+    /// What is remembered of them.
+    pub state: State,
     /// Where their arbiters run.
     pub runtime: fn() -> &'static Runtime,
 }
@@ -57,7 +60,9 @@ impl Loader {
         let planned = self.plan(settings.clone(), None, &[]);
         let mut building = Building::new(self, None, planned);
         building.start().await;
-        building.finish().inventory
+        let inventory = building.finish().inventory;
+        self.remember(&inventory).await;
+        inventory
     }
 
     /// Starts what is new; what stays is taken from `serving`. Nobody uses the new instances yet.

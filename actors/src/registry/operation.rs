@@ -134,7 +134,16 @@ impl Operation {
                 events.extend(self.carry_out(effect).await);
             }
         }
+        self.keep().await;
         self.conclude(phase).map_err(|error| *error)
+    }
+
+    /// What was published is also what is known after a restart, before anybody is told of it.
+    async fn keep(&self) {
+        let serving = self.context.published.load();
+        if let Some(serving) = serving.filter(|serving| serving.id != self.serving.id) {
+            self.context.loader.settle(&serving.inventory, serving.id.0).await;
+        }
     }
 
     /// Once the gateway stops, nothing more is built. What has been put back is let go with all that serves.
@@ -288,6 +297,7 @@ impl Operation {
             inventory: built.inventory.clone(),
             shards,
         };
+        self.context.loader.remember(&swap.inventory).await;
         match staffing::publish(&self.registry, &self.serving, swap).await {
             Ok(generation) => {
                 self.generation = generation;

@@ -10,6 +10,7 @@ use understudy_plugins::hosts::Hosts;
 
 use super::testing::{no_plugins, settings};
 use super::*;
+use crate::state::State;
 use crate::supervision::{Supervision, Tasks};
 
 fn runtime() -> &'static Runtime {
@@ -27,6 +28,7 @@ fn registry() -> RegistryActor {
             clock: clock.clone(),
             telemetry: telemetry.clone(),
         },
+        state: State::in_memory().expect("state"),
         runtime,
     };
     let context = RegistryContext {

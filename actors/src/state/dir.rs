@@ -26,6 +26,7 @@ const MOST_IDENTITY: u64 = 4 << 10;
 #[derive(Debug)]
 pub struct StateDir {
     folder: PathBuf,
+    dead: Option<Identity>,
     lock: Mutex<(File, Identity)>,
 }
 
@@ -48,11 +49,9 @@ impl StateDir {
         }
         // only now: the folder of another process is not this one's to change
         fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).map_err(io_error(&folder))?;
-        if let Some(dead) = told_by(&mut lock) {
-            tracing::warn!(before = %dead, "the last owner of the state directory did not end in order; going on from what it wrote");
-        }
         let dir = Self {
             folder,
+            dead: told_by(&mut lock),
             lock: Mutex::new((lock, Identity::own(clock))),
         };
         dir.tell(|_| {}).map_err(io_error(&path))?;
@@ -76,6 +75,11 @@ impl StateDir {
         lock.0.write_all(&text)
     }
 
+    /// Its last owner, where that one did not end in order.
+    pub fn dead(&self) -> Option<&Identity> {
+        self.dead.as_ref()
+    }
+
     /// Where it is.
     pub fn folder(&self) -> &Path {
         &self.folder
@@ -91,11 +95,12 @@ impl StateDir {
     }
 }
 
-impl Drop for StateDir {
-    /// An owner that ends in order leaves no name behind.
-    fn drop(&mut self) {
-        let lock = self.lock.get_mut().unwrap_or_else(PoisonError::into_inner);
+impl StateDir {
+    /// Lets it go. An owner that ends in order leaves no name behind.
+    pub(super) fn release(&self) {
+        let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
         let _told_as_dead_next_time = lock.0.set_len(0);
+        let _free_when_the_process_ends = lock.0.unlock();
     }
 }
 

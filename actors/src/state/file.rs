@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
+use arc_swap::ArcSwapOption;
 use redb::backends::InMemoryBackend;
 use redb::{
     Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, StorageError, TableDefinition, TableError,
@@ -29,7 +30,7 @@ const CACHE: usize = 32 << 20;
 #[derive(Debug)]
 pub struct StateFile {
     writer: Writer,
-    database: Arc<Database>,
+    database: ArcSwapOption<Database>,
 }
 
 /// What a file says of itself.
@@ -66,7 +67,10 @@ impl StateFile {
     fn of(database: Database) -> Result<Self, StateError> {
         let database = Arc::new(database);
         let writer = Writer::start(database.clone())?;
-        Ok(Self { writer, database })
+        Ok(Self {
+            writer,
+            database: ArcSwapOption::new(Some(database)),
+        })
     }
 
     /// Makes a change, and returns when it is on the disk: together with others that came at the same time, and apart from
@@ -89,8 +93,9 @@ impl StateFile {
     /// # Errors
     /// As [`StateFile::write`].
     pub fn write_now(&self, change: impl Fn(&WriteTransaction) -> Result<(), redb::Error>) -> Result<(), StateError> {
+        let database = self.database.load_full().ok_or(StateError::Closed)?;
         let write = || -> Result<(), redb::Error> {
-            let transaction = self.database.begin_write()?;
+            let transaction = database.begin_write()?;
             change(&transaction)?;
             Ok(transaction.commit()?)
         };
@@ -102,8 +107,15 @@ impl StateFile {
     /// # Errors
     /// [`StateError::Storage`].
     pub fn read(&self) -> Result<ReadTransaction, StateError> {
-        let begun = self.database.begin_read();
+        let database = self.database.load_full().ok_or(StateError::Closed)?;
+        let begun = database.begin_read();
         begun.map_err(|error| StateError::Storage(Arc::new(error.into())))
+    }
+
+    /// Nothing more is read or written; what is queued is written first. It blocks.
+    pub(super) fn close(&self) {
+        self.writer.close();
+        self.database.store(None);
     }
 }
 

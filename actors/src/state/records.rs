@@ -12,7 +12,7 @@ use serde::de::DeserializeOwned;
 use understudy_messages::clock::Clock;
 
 pub use self::captured::{Captured, captured, note_captured};
-pub use self::configuration::{Pending, Published, Stored, begin, end, kept, publish};
+pub use self::configuration::{Pending, Published, Stored, begin, end, end_now, kept, publish};
 pub use self::guards::Guards;
 
 type Table = TableDefinition<'static, &'static str, &'static [u8]>;

@@ -99,6 +99,7 @@ fn the_name_of_an_owner_that_died_keeps_nobody_out() {
     };
     fs::write(place.0.join("gateway.lock"), serde_json::to_vec(&dead).expect("JSON")).expect("written");
     let state = place.open().expect("the system let go of the lock");
+    assert_eq!(state.dir().and_then(StateDir::dead), Some(&dead));
     drop(state);
     assert_eq!(
         fs::read(place.0.join("gateway.lock")).expect("there"),
@@ -229,6 +230,17 @@ async fn what_is_queued_is_written_before_the_file_is_let_go() {
     }
     drop(state);
     assert_eq!(get(&place.open().expect("taken again"), "one"), Some(1));
+}
+
+#[tokio::test]
+async fn what_is_closed_is_free_though_somebody_still_holds_it() {
+    let place = Place::new("closed");
+    let state = place.open().expect("taken");
+    put(&state, "one", 1).await.expect("written");
+    state.close();
+    assert!(matches!(put(&state, "two", 2).await, Err(StateError::Closed)));
+    assert!(matches!(state.file().read(), Err(StateError::Closed)));
+    assert_eq!(get(&place.open().expect("free"), "one"), Some(1));
 }
 
 #[test]

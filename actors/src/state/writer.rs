@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use redb::{Database, StorageError, WriteTransaction};
@@ -28,7 +28,7 @@ struct Order {
 
 /// Writes until it is dropped; then what is queued is written before the drop returns.
 pub(super) struct Writer {
-    orders: Option<mpsc::Sender<Order>>,
+    orders: Mutex<Option<mpsc::Sender<Order>>>,
     room: Arc<Semaphore>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -41,7 +41,7 @@ impl Writer {
             .spawn(move || run(&database, queue));
         let thread = thread.map_err(|error| StateError::Storage(Arc::new(StorageError::Io(error).into())))?;
         Ok(Self {
-            orders: Some(orders),
+            orders: Mutex::new(Some(orders)),
             room: Arc::new(Semaphore::new(QUEUE_KIB as usize)),
             thread: Mutex::new(Some(thread)),
         })
@@ -57,20 +57,32 @@ impl Writer {
             done,
             _room: room.await.map_err(|_closed| StateError::Closed)?,
         };
-        let orders = self.orders.as_ref().ok_or(StateError::Closed)?;
+        let orders = unpoisoned(&self.orders).clone().ok_or(StateError::Closed)?;
         orders.send(order).await.map_err(|_gone| StateError::Closed)?;
+        drop(orders);
         made.await.unwrap_or(Err(StateError::Closed))
+    }
+}
+
+impl Writer {
+    /// Takes nothing more, and waits until what is queued is written. It blocks.
+    pub(super) fn close(&self) {
+        *unpoisoned(&self.orders) = None;
+        let thread = unpoisoned(&self.thread).take();
+        if let Some(Err(_panic)) = thread.map(JoinHandle::join) {
+            tracing::error!("the writer of state panicked");
+        }
     }
 }
 
 impl Drop for Writer {
     fn drop(&mut self) {
-        self.orders = None;
-        let thread = self.thread.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(Err(_panic)) = thread.map(JoinHandle::join) {
-            tracing::error!("the writer of state panicked");
-        }
+        self.close();
     }
+}
+
+fn unpoisoned<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl fmt::Debug for Writer {

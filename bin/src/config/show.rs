@@ -9,7 +9,7 @@ use understudy_messages::settings::{AgentSettings, ModelSettings, ProviderSettin
 use super::ServerConfig;
 use super::document::{
     Agent, Cast, Chain, Count, Defaults, Document, Entries, Failover, Flag, Listen, Model, Models, Provider, Secret,
-    Status, Time, Word,
+    State, Status, Time, Word,
 };
 use super::source::References;
 use super::yaml::Yaml;
@@ -67,6 +67,10 @@ fn document(config: &ServerConfig, references: &References) -> Document {
             .as_ref()
             .map(|_| Secret(references.at(&["admin_token"], 0))),
         log: config.log.into(),
+        state: State {
+            store: Word(config.state.store),
+            dir: config.state.dir.as_deref().map(path),
+        },
     }
 }
 

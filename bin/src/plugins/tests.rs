@@ -56,7 +56,7 @@ async fn loaded(plugins: &str, hosts: &Hosts) -> Arc<Inventory> {
     };
     let loader = Loader {
         hosts: hosts.clone(),
-        ..loader(hosts, &supervision)
+        ..loader(hosts, &supervision, State::in_memory().expect("state"))
     };
     loader.load(&Arc::new(settings)).await
 }

@@ -97,6 +97,14 @@ pub async fn end(file: &StateFile) -> Result<(), StateError> {
     file.write(0, |write| remove(write, TABLE, PENDING)).await
 }
 
+/// The same, for those who may block.
+///
+/// # Errors
+/// [`StateError`].
+pub fn end_now(file: &StateFile) -> Result<(), StateError> {
+    file.write_now(|write| remove(write, TABLE, PENDING))
+}
+
 fn damaged(error: serde_json::Error) -> StateError {
     StateError::Storage(Arc::new(redb::Error::Corrupted(format!(
         "the configuration's record: {error}"
