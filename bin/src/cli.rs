@@ -10,6 +10,7 @@ mod plugins;
 mod serve;
 mod signals;
 mod sim;
+mod state;
 mod status;
 
 use std::process::ExitCode;

@@ -7,6 +7,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use redb::ReadTransaction;
 use serde::Serialize;
 use understudy_messages::clock::Clock;
 
@@ -115,6 +116,11 @@ fn told_by(lock: &mut File) -> Option<Identity> {
 fn io_error(path: &Path) -> impl FnOnce(io::Error) -> StateError {
     let path = path.to_owned();
     move |error| StateError::Io { path, error }
+}
+
+/// A moment of a folder's file, without taking the folder.
+pub(super) fn peek(folder: &Path) -> Result<Option<ReadTransaction>, StateError> {
+    file::peek(&folder.join(FILE))
 }
 
 /// What is found about a folder from outside, without taking it.

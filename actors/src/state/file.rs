@@ -142,6 +142,18 @@ pub(super) fn look(path: &Path) -> Result<Format, StateError> {
     }
 }
 
+/// Reads a file that nobody has open, and leaves it as it is; nothing where there is none, or where only an owner can read it.
+pub(super) fn peek(path: &Path) -> Result<Option<ReadTransaction>, StateError> {
+    match look(path)? {
+        Format::Absent | Format::NotClosed => Ok(None),
+        Format::Known => {
+            let read = || Ok(builder().open_read_only(path)?.begin_read()?);
+            let read = read().map_err(|error: redb::Error| StateError::Storage(Arc::new(error)))?;
+            Ok(Some(read))
+        }
+    }
+}
+
 /// Whole or not at all: a file that was begun when its owner died is begun anew.
 fn create(path: &Path) -> io::Result<()> {
     let new = path.with_extension("new");

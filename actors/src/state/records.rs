@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use understudy_messages::clock::Clock;
 
-pub use self::captured::{Captured, captured, note_captured};
+pub use self::captured::{Captured, captured, note_captured, recorded};
 pub use self::configuration::{Pending, Published, Stored, begin, end, end_now, kept, publish};
 pub use self::guards::Guards;
 

@@ -36,7 +36,7 @@ mod substitution;
 mod suggestion;
 mod unsupported;
 mod validate;
-mod words;
+pub(crate) mod words;
 mod yaml;
 
 #[cfg(test)]

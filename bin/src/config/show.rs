@@ -42,6 +42,21 @@ pub(crate) fn with_references(config: &ServerConfig) -> impl Serialize {
     document(config, &config.source.references())
 }
 
+/// Whether something of a configuration is shown as stars: a secret is written out in its text.
+pub(crate) fn hides(config: &ServerConfig) -> bool {
+    let shown = serde_json::to_value(with_references(config));
+    shown.as_ref().map_or(true, has_stars)
+}
+
+fn has_stars(shown: &serde_json::Value) -> bool {
+    match shown {
+        serde_json::Value::String(text) => text == super::document::HIDDEN,
+        serde_json::Value::Array(items) => items.iter().any(has_stars),
+        serde_json::Value::Object(entries) => entries.values().any(has_stars),
+        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => false,
+    }
+}
+
 fn document(config: &ServerConfig, references: &References) -> Document {
     let settings = &config.settings;
     Document {

@@ -1,8 +1,9 @@
 //! `state`: what outlives the process, and where.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::Environment;
+use super::raw::{self, Value};
 
 /// What outlives the process, and where.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -35,6 +36,20 @@ pub(crate) fn usual_dir(env: &Environment<'_>) -> Option<PathBuf> {
         .or_else(|| Some(folder("HOME")?.join(".local/state/understudy")))
 }
 
+/// The folder that a text names, whatever else is wrong with it; `None` where that much cannot be read either.
+pub(crate) fn dir_of(text: &str, file: &Path) -> Option<PathBuf> {
+    let Value::Map(sections) = raw::parse(text).ok()?.value else {
+        return None;
+    };
+    let (_, section) = sections.into_iter().find(|(name, _)| name == "state")?;
+    let Value::Map(keys) = section.value else { return None };
+    let (_, dir) = keys.into_iter().find(|(name, _)| name == "dir")?;
+    match dir.value {
+        Value::Text(dir) => Some(file.parent().unwrap_or(file).join(dir)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::List(_) | Value::Map(_) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,5 +75,15 @@ mod tests {
         ];
         assert_eq!([0, 1, 2, 3].map(usual), expected.map(|it| it.map(PathBuf::from)));
         assert_eq!(usual_dir(&|_| Some("relative".to_owned())), None);
+    }
+
+    #[test]
+    fn the_folder_is_found_in_a_text_that_is_wrong_elsewhere() {
+        let file = Path::new("/etc/understudy.yaml");
+        let found = dir_of("unknown: 1\nstate: { dir: kept }\n", file);
+        assert_eq!(found, Some(PathBuf::from("/etc/kept")));
+        for text in ["state: { dir: 1 }", "state: 1", "1", "providers: [", ""] {
+            assert_eq!(dir_of(text, file), None, "{text}");
+        }
     }
 }

@@ -11,7 +11,6 @@ use super::beginning::is_of;
 use super::revisions::Lost;
 use super::{Fault, Revision, Revisions};
 use crate::app::Shared;
-use crate::config::document::HIDDEN;
 use crate::config::{ServerConfig, report, restart, show};
 
 /// What is known at a start: what serves first, and what an earlier process has kept of the same file.
@@ -103,20 +102,9 @@ fn stored(revision: &Revision) -> Stored {
 
 /// Whether a secret is written out in a text: what would be shown as stars, and what stands somewhere else again.
 fn holds_a_secret(config: &ServerConfig) -> bool {
-    let shown = serde_json::to_value(show::with_references(config));
-    let hidden = shown.as_ref().map_or(true, has_stars);
     let keys = config.settings.providers.values().flat_map(|it| &it.api_keys);
     let mut secrets = keys.chain(&config.client_keys).chain(&config.admin_token);
-    hidden || secrets.any(|secret| config.source.text.contains(secret.expose_secret()))
-}
-
-fn has_stars(shown: &serde_json::Value) -> bool {
-    match shown {
-        serde_json::Value::String(text) => text == HIDDEN,
-        serde_json::Value::Array(items) => items.iter().any(has_stars),
-        serde_json::Value::Object(entries) => entries.values().any(has_stars),
-        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => false,
-    }
+    show::hides(config) || secrets.any(|secret| config.source.text.contains(secret.expose_secret()))
 }
 
 #[cfg(test)]

@@ -1,5 +1,7 @@
 //! What the plugins that serve were made of.
 
+use std::path::Path;
+
 use serde::{Deserialize, Serialize};
 use understudy_messages::ids::Name;
 
@@ -25,6 +27,21 @@ pub struct Captured {
 /// [`StateError::Storage`].
 pub fn captured(file: &StateFile) -> Result<Vec<(Name, Captured)>, StateError> {
     let found = all(&file.read()?, TABLE)?;
+    Ok(found
+        .into_iter()
+        .map(|(id, captured)| (Name::from(id), captured))
+        .collect())
+}
+
+/// The same of a folder that nobody holds and that was closed in order; nothing where there is none. It blocks.
+///
+/// # Errors
+/// [`StateError`].
+pub fn recorded(folder: &Path) -> Result<Vec<(Name, Captured)>, StateError> {
+    let Some(read) = crate::state::dir::peek(folder)? else {
+        return Ok(Vec::new());
+    };
+    let found = all(&read, TABLE)?;
     Ok(found
         .into_iter()
         .map(|(id, captured)| (Name::from(id), captured))
