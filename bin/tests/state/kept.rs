@@ -17,7 +17,10 @@ async fn a_second_process_is_refused_and_told_who_holds_the_folder() {
     assert!(!refused.status.success());
     let told = String::from_utf8_lossy(&[refused.stdout, refused.stderr].concat()).into_owned();
     assert!(told.contains(&format!("process {} on ", gateway.pid())), "{told}");
-    assert!(told.contains("admin 127.0.0.1:") && told.contains("state.dir"), "{told}");
+    assert!(
+        told.contains("admin 127.0.0.1:") && told.contains("state.dir"),
+        "{told}"
+    );
     gateway.serves(&place, &place.text(), "one").await;
     gateway.kill();
     // the system has let go of the lock
@@ -79,14 +82,19 @@ async fn a_file_that_is_gone_or_broken_gives_way_to_what_was_published_until_it_
         let gateway = place.serve();
         let (_, status) = gateway.get("/admin/v1/status").await;
         let fault = &status["configuration"]["fault"]["message"];
-        assert!(fault.as_str().is_some_and(|fault| fault.contains("understudy.yaml")), "{status}");
+        assert!(
+            fault.as_str().is_some_and(|fault| fault.contains("understudy.yaml")),
+            "{status}"
+        );
         assert_eq!(gateway.get("/readyz").await.0, StatusCode::OK);
         assert_eq!(gateway.turn().await.1, "up/one");
         gateway.kill();
     }
     let gateway = place.serve();
     place.write(&two);
-    let hung_up = std::process::Command::new("kill").args(["-HUP", &gateway.pid().to_string()]).status();
+    let hung_up = std::process::Command::new("kill")
+        .args(["-HUP", &gateway.pid().to_string()])
+        .status();
     assert!(hung_up.expect("kill runs").success());
     while gateway.get("/admin/v1/config").await.1["fault"] != Value::Null || gateway.turn().await.1 != "up/two" {}
     gateway.serves(&place, &two, "two").await;
@@ -116,7 +124,9 @@ async fn a_guard_whose_folder_went_away_over_a_restart_blocks_until_it_is_switch
     let place = Place::new().await;
     place.gate();
     let with = |entry: &str| place.configured("one", entry, "");
-    place.write(&with("gate: { enabled: true, hooks: { allowConversationAccess: true } }"));
+    place.write(&with(
+        "gate: { enabled: true, hooks: { allowConversationAccess: true } }",
+    ));
     let gateway = place.serve();
     gateway.serves(&place, &place.text(), "one").await;
     gateway.kill();
@@ -126,7 +136,10 @@ async fn a_guard_whose_folder_went_away_over_a_restart_blocks_until_it_is_switch
         place.write(&with(entry));
         let gateway = place.serve();
         let (status, ready) = gateway.get("/readyz").await;
-        assert_eq!((status, &ready["failing"]), (StatusCode::SERVICE_UNAVAILABLE, &json!(["plugin:gate"])));
+        assert_eq!(
+            (status, &ready["failing"]),
+            (StatusCode::SERVICE_UNAVAILABLE, &json!(["plugin:gate"]))
+        );
         let (status, _, body) = gateway.turn().await;
         assert!(!status.is_success() && body.contains("gate"), "{status} {body}");
         gateway.kill();
@@ -151,11 +164,20 @@ async fn status_and_doctor_say_where_state_lies_and_how_it_is() {
         let said: Value = serde_json::from_slice(&said.stdout).expect("JSON");
         said["state"].as_str().expect("a place").to_owned()
     };
-    assert!(state().contains("nothing yet") && !place.state().exists(), "{}", state());
+    assert!(
+        state().contains("nothing yet") && !place.state().exists(),
+        "{}",
+        state()
+    );
     let gateway = place.serve();
     let (_, status) = gateway.get("/admin/v1/status").await;
     assert_eq!(status["state"]["store"], "file");
-    assert!(status["state"]["dir"].as_str().is_some_and(|dir| dir.ends_with("/state")), "{status}");
+    assert!(
+        status["state"]["dir"]
+            .as_str()
+            .is_some_and(|dir| dir.ends_with("/state")),
+        "{status}"
+    );
     // it does not answer where the doctor asks
     let held = format!("held by process {}", gateway.pid());
     assert!(state().contains(&held), "{}", state());
@@ -167,7 +189,10 @@ async fn status_and_doctor_say_where_state_lies_and_how_it_is() {
         let facts = fs::metadata(place.state().join(name)).expect("there");
         facts.permissions().mode() & 0o777
     };
-    assert_eq!((mode(""), mode("state.redb"), mode("gateway.lock")), (0o700, 0o600, 0o600));
+    assert_eq!(
+        (mode(""), mode("state.redb"), mode("gateway.lock")),
+        (0o700, 0o600, 0o600)
+    );
     fs::write(place.state().join("state.redb"), "nothing of ours").expect("written");
     assert!(state().contains("unusable"), "{}", state());
     let refused = place.run(&["serve"]);
@@ -189,15 +214,31 @@ async fn without_a_gateway_plugins_are_compared_with_what_served_last() {
     assert_eq!(differs(), json!([]));
     fs::write(place.plugins().join("stage/more"), "edited").expect("written");
     let found = differs();
-    assert_eq!((&found[0]["id"], &found[0]["difference"]), (&json!("stage"), &json!("its source has changed")));
+    assert_eq!(
+        (&found[0]["id"], &found[0]["difference"]),
+        (&json!("stage"), &json!("its source has changed"))
+    );
 }
 
 #[tokio::test]
-async fn state_in_memory_leaves_nothing_behind() {
+async fn state_in_memory_leaves_nothing_behind_and_without_a_word_it_lies_with_its_user() {
     let place = Place::new().await;
+    let usual = place.home().join(".local/state/understudy");
+    let at_home = || {
+        let mut command = place.command(&["serve"]);
+        for variable in ["UNDERSTUDY_STATE", "STATE_DIRECTORY", "XDG_STATE_HOME"] {
+            command.env_remove(variable);
+        }
+        command.env("HOME", place.home());
+        command
+    };
     place.write(&place.configured("one", "", "state: { store: memory }\n"));
-    let mut command = place.command(&["config", "check"]);
-    command.arg(place.file());
-    assert!(command.output().expect("it runs").status.success());
-    assert!(!place.state().exists());
+    place.start(at_home()).end();
+    assert!(!usual.exists() && !place.state().exists());
+    place.write(&place.configured("one", "", ""));
+    place.start(at_home()).end();
+    assert!(usual.join("state.redb").exists());
+    place.write(&place.configured("one", "", "state: { dir: ./kept-here }\n"));
+    place.start(at_home()).end();
+    assert!(place.home().join("kept-here/state.redb").exists());
 }

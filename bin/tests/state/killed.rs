@@ -127,18 +127,27 @@ async fn at_whatever_moment_it_is_killed_there_is_no_half_state() {
         let model = if serving.1 == "one" { "two" } else { "one" };
         let next = (place.configuration(model, round), model);
         let put = gateway.put(&next.0);
-        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        seed = seed
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         // each takes a fraction of a millisecond, and the change some tens of them
         for _ in 0..(seed >> 33) % 120 {
             gateway.get("/livez").await;
         }
         let answered = put.is_finished();
         gateway.kill();
-        let applied = answered && put.await.expect("no panic").is_some_and(|(_, told)| told["applied"] == true);
+        let applied = answered
+            && put
+                .await
+                .expect("no panic")
+                .is_some_and(|(_, told)| told["applied"] == true);
         let gateway = place.serve();
         let found = gateway.serving().await;
         let text = place.text();
-        assert!(text == next.0 || (text == serving.0 && !applied), "round {round}: neither the old nor the new");
+        assert!(
+            text == next.0 || (text == serving.0 && !applied),
+            "round {round}: neither the old nor the new"
+        );
         serving = if text == next.0 { next } else { serving };
         gateway.serves(&place, &serving.0, serving.1).await;
         assert_eq!(gateway.get("/admin/v1/config").await.1["revision"], found.as_str());

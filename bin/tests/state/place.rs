@@ -1,7 +1,7 @@
 //! A gateway in a process of its own, which may be killed at any moment, and what it leaves behind.
 
-use std::fs;
-use std::io::{BufRead, BufReader, Read};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -54,13 +54,14 @@ impl Place {
         let folder = std::env::temp_dir().join(format!("understudy-kill-{}-{number}", std::process::id()));
         let _old = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("marks")).expect("a folder");
-        let plan = serde_json::from_value(json!({ "default": { "calls": [{ "answer": {} }] } }));
-        let plan = plan.or_else(|_| serde_json::from_value(json!({ "default": { "calls": [] } })));
+        let plan = serde_json::from_value(json!({ "default": { "calls": [{ "answer": { "text": "hello" } }] } }));
         let options = SimOptions {
             clock: Clock::real(),
             ..SimOptions::default()
         };
-        let simulator = Simulator::start(plan.expect("a plan"), options).await.expect("a simulator");
+        let simulator = Simulator::start(plan.expect("a plan"), options)
+            .await
+            .expect("a simulator");
         let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
         let place = Self {
             folder,
@@ -91,6 +92,10 @@ impl Place {
         self.folder.join("understudy.yaml")
     }
 
+    pub(crate) fn home(&self) -> &Path {
+        &self.folder
+    }
+
     pub(crate) fn state(&self) -> PathBuf {
         self.folder.join("state")
     }
@@ -105,7 +110,14 @@ impl Place {
 
     /// A configuration in which this model answers for `main`, and `round` makes the plugin another one.
     pub(crate) fn configuration(&self, model: &str, round: u32) -> String {
-        self.configured(model, &format!("stage: {{ enabled: true, config: {{ mark: \"{}\", round: {round} }} }}", self.marks()), "")
+        self.configured(
+            model,
+            &format!(
+                "stage: {{ enabled: true, config: {{ mark: \"{}\", round: {round} }} }}",
+                self.marks()
+            ),
+            "",
+        )
     }
 
     pub(crate) fn configured(&self, model: &str, entries: &str, further: &str) -> String {
@@ -155,24 +167,35 @@ impl Place {
     }
 
     pub(crate) fn serve(&self) -> Gateway {
-        let mut child = self
-            .command(&["serve"])
+        self.start(self.command(&["serve"]))
+    }
+
+    fn log(&self) -> File {
+        let mut options = File::options();
+        options
+            .append(true)
+            .create(true)
+            .open(self.folder.join("log"))
+            .expect("a log")
+    }
+
+    /// What every gateway here has said.
+    pub(crate) fn logged(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap_or_default()
+    }
+
+    pub(crate) fn start(&self, mut command: Command) -> Gateway {
+        let mut child = command
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
+            .stderr(self.log())
             .spawn()
             .expect("it starts");
         let mut text = String::new();
         let mut out = BufReader::new(child.stdout.take().expect("piped"));
         while serde_json::from_str::<Value>(&text).is_err() {
-            if out.read_line(&mut text).expect("readable") == 0 {
-                let mut said = String::new();
-                let errors = child.stderr.as_mut().expect("piped");
-                errors.read_to_string(&mut said).expect("readable");
-                panic!("it ended: {text}{said}");
-            }
+            let read = out.read_line(&mut text).expect("readable");
+            assert_ne!(read, 0, "it ended: {text}{}", self.logged());
         }
-        // what it logs is not read: it must not wait for that
-        drop(child.stderr.take());
         let said: Value = serde_json::from_str(&text).expect("JSON");
         let url = |key: &str| said[key].as_str().expect("an address").to_owned();
         let client = Client::builder().no_proxy().pool_max_idle_per_host(0).build();
@@ -224,7 +247,9 @@ impl Gateway {
 
     pub(crate) async fn post(&self, path: &str, body: &Value) -> (StatusCode, Value) {
         let request = self.client.post(format!("{}{path}", self.admin));
-        let request = request.header("content-type", "application/json").body(body.to_string());
+        let request = request
+            .header("content-type", "application/json")
+            .body(body.to_string());
         read(request.send().await.expect("a response")).await
     }
 
@@ -268,11 +293,16 @@ impl Gateway {
     fn chat(&self, model: &str) -> reqwest::RequestBuilder {
         let body = json!({ "model": model, "messages": [{ "role": "user", "content": "hello" }] });
         let request = self.client.post(format!("{}/chat/completions", self.api));
-        request.header("content-type", "application/json").body(body.to_string())
+        request
+            .header("content-type", "application/json")
+            .body(body.to_string())
     }
 
     pub(crate) async fn serving(&self) -> String {
-        self.get("/admin/v1/config").await.1["serving"].as_str().expect("a revision").to_owned()
+        self.get("/admin/v1/config").await.1["serving"]
+            .as_str()
+            .expect("a revision")
+            .to_owned()
     }
 
     /// It serves this text and nothing else: the file holds it, turns go where it says, and it is ready.
@@ -284,7 +314,11 @@ impl Gateway {
         let (status, ready) = self.get("/readyz").await;
         assert_eq!(status, StatusCode::OK, "{ready}");
         let (status, served_by, body) = self.turn().await;
-        assert_eq!((status, &*served_by), (StatusCode::OK, &*format!("up/{model}")), "{body}");
+        assert_eq!(
+            (status, &*served_by),
+            (StatusCode::OK, &*format!("up/{model}")),
+            "{body}"
+        );
     }
 }
 
