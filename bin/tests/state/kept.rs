@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use reqwest::StatusCode;
 use serde_json::{Value, json};
 
-use super::place::Place;
+use super::place::{Place, remove_capture};
 
 #[tokio::test]
 async fn a_second_process_is_refused_and_told_who_holds_the_folder() {
@@ -241,4 +241,56 @@ async fn state_in_memory_leaves_nothing_behind_and_without_a_word_it_lies_with_i
     place.write(&place.configured("one", "", "state: { dir: ./kept-here }\n"));
     place.start(at_home()).end();
     assert!(place.home().join("kept-here/state.redb").exists());
+}
+
+#[tokio::test]
+async fn what_cannot_be_put_back_stays_away_and_the_others_come_back_case_t29() {
+    let place = Place::new().await;
+    place.another("other", true);
+    let entries = format!("{}, {}", place.entry("stage"), place.entry("other"));
+    place.write(&place.configured("one", &entries, ""));
+    let gateway = place.serve();
+    remove_capture(&place.state(), "stage");
+    // the installed files of the one are as they were, the other's new code does not start
+    place.another("other", false);
+    let both = json!({ "plugins": ["stage", "other"] });
+    let (status, told) = gateway.post("/admin/v1/plugins/reload", &both).await;
+    let error = &told["error"];
+    assert_eq!(
+        (status, &error["outcome"]),
+        (StatusCode::CONFLICT, &json!("restored")),
+        "{told}"
+    );
+    let message = error["message"].as_str().expect("a message");
+    assert!(message.contains("stage could not be put back"), "{message}");
+    let (_, report) = gateway.get("/admin/v1/plugins").await;
+    let status_of = |id: &str| -> Value {
+        let all = report["plugins"].as_array().expect("plugins");
+        all.iter().find(|it| it["id"] == id).expect("it is there")["status"].clone()
+    };
+    assert_eq!(
+        (status_of("other"), status_of("stage")),
+        (json!("loaded"), json!("error"))
+    );
+    let (_, ready) = gateway.get("/readyz").await;
+    assert_eq!(ready["pluginReload"]["pluginIds"], json!(["stage"]), "{ready}");
+    // by name it comes anew, from what is installed
+    let (status, told) = gateway
+        .post("/admin/v1/plugins/reload", &json!({ "plugins": ["stage"] }))
+        .await;
+    assert_eq!(status, StatusCode::OK, "{told}");
+    assert_eq!(gateway.get("/readyz").await.0, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_receipt_warns_that_what_was_replaced_could_not_have_been_put_back_case_t29() {
+    let place = Place::new().await;
+    place.write(&place.configured("one", &place.entry("stage"), ""));
+    let gateway = place.serve();
+    remove_capture(&place.state(), "stage");
+    let (status, told) = gateway
+        .post("/admin/v1/plugins/reload", &json!({ "plugins": ["stage"] }))
+        .await;
+    assert_eq!(status, StatusCode::OK, "{told}");
+    assert!(told["warnings"].to_string().contains("cannot be put back"), "{told}");
 }

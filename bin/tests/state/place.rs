@@ -29,6 +29,12 @@ while read -r line; do
 done
 "#;
 
+/// What the plugin becomes when its service is not to start.
+const BROKEN: (&str, &str) = (
+    "reach start;;",
+    "call=${line#*\\\"call\\\":}; call=${call%%[!0-9]*}; echo \"{\\\"type\\\":\\\"error\\\",\\\"call\\\":$call,\\\"message\\\":\\\"no\\\"}\"; continue;;",
+);
+
 /// A guard that lets everything pass.
 const GATE: &str = r#"read -r line
 echo '{"type":"registered","hooks":[{"hook":"before_agent_run"},{"hook":"before_tool_call"}]}'
@@ -78,6 +84,17 @@ impl Place {
         let manifest = format!("{{ id: '{id}', command: ['sh', 'run.sh'], configSchema: {{}} }}");
         fs::write(folder.join("openclaw.plugin.json"), manifest).expect("written");
         fs::write(folder.join("run.sh"), script).expect("written");
+    }
+
+    /// The plugin again, under another name; its service starts, or it does not.
+    pub(crate) fn another(&self, id: &str, starts: bool) {
+        let broken = STAGE.replace(BROKEN.0, BROKEN.1);
+        self.plugin(id, if starts { STAGE } else { &broken });
+    }
+
+    /// The entry of a plugin of this kind.
+    pub(crate) fn entry(&self, id: &str) -> String {
+        format!("{id}: {{ enabled: true, config: {{ mark: \"{}\" }} }}", self.marks())
     }
 
     pub(crate) fn gate(&self) {
@@ -332,6 +349,18 @@ async fn read(response: reqwest::Response) -> (StatusCode, Value) {
     let status = response.status();
     let body = response.bytes().await.expect("a body");
     (status, serde_json::from_slice(&body).unwrap_or(Value::Null))
+}
+
+/// Removes what the instance of a plugin was made of.
+pub(crate) fn remove_capture(state: &Path, id: &str) {
+    let all = fs::read_dir(state.join("captures")).expect("captures");
+    let is_its = |folder: &PathBuf| {
+        let manifest = fs::read_to_string(folder.join("openclaw.plugin.json")).expect("a manifest");
+        manifest.contains(&format!("'{id}'"))
+    };
+    let found: Vec<PathBuf> = all.map(|it| it.expect("one").path()).filter(is_its).collect();
+    assert_eq!(found.len(), 1, "{found:?}");
+    fs::remove_dir_all(&found[0]).expect("removed");
 }
 
 /// The capture folders that lie in the state directory.
