@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use reqwest::{Client, StatusCode};
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
 use understudy_messages::clock::Clock;
 use understudy_providers::sim::{SimOptions, Simulator};
 
@@ -274,7 +275,7 @@ impl Gateway {
     pub(crate) fn put(&self, text: &str) -> tokio::task::JoinHandle<Option<(StatusCode, Value)>> {
         let request = self.client.put(format!("{}/admin/v1/config", self.admin));
         let request = request.header("if-match", "*").body(text.to_owned());
-        tokio::spawn(async move {
+        Handle::current().spawn(async move {
             let response = request.send().await.ok()?;
             let status = response.status();
             let body = response.bytes().await.ok()?;
@@ -287,7 +288,7 @@ impl Gateway {
         let request = self.client.post(format!("{}/admin/v1/plugins/reload", self.admin));
         let body = json!({ "plugins": [plugin] }).to_string();
         let request = request.header("content-type", "application/json").body(body);
-        tokio::spawn(async move { Some(request.send().await.ok()?.status()) })
+        Handle::current().spawn(async move { Some(request.send().await.ok()?.status()) })
     }
 
     /// A turn, and who answered.
@@ -301,7 +302,7 @@ impl Gateway {
     /// A turn that nobody will answer: it is inside when this returns.
     pub(crate) async fn held_turn(&self) {
         let request = self.chat("held");
-        tokio::spawn(async move {
+        Handle::current().spawn(async move {
             let _killed = request.send().await;
         });
         while self.get("/admin/v1/status").await.1["turns_in_flight"] != 1 {}
