@@ -7,6 +7,7 @@ mod calls;
 mod candidates;
 mod engine;
 mod instances;
+mod kept;
 mod load;
 mod names;
 mod plan;

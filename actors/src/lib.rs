@@ -21,6 +21,7 @@ pub mod plugin;
 pub mod provider;
 pub mod registry;
 pub mod session;
+pub mod state;
 pub mod supervision;
 pub mod tap;
 pub mod telemetry;

@@ -20,6 +20,7 @@ use understudy_actors::inventory::Loader;
 use understudy_actors::provider::ledger::LedgerBook;
 use understudy_actors::registry::{Admission, AdmitTurn, Published, RegistryActor, RegistryContext};
 use understudy_actors::session::TranscriptRoom;
+use understudy_actors::state::State;
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
 use understudy_actors::telemetry::Telemetry;
@@ -33,7 +34,8 @@ use understudy_plugins::listeners::Listeners;
 
 use crate::arbiter::SessionArbiter;
 use crate::config::ServerConfig;
-use crate::configuration::{self, Configuration, Order, Revision};
+use crate::configuration::beginning::Beginning;
+use crate::configuration::{self, Configuration, Order, Revision, memory};
 use crate::http;
 use crate::plugins;
 
@@ -57,6 +59,8 @@ pub struct Shared {
     pub(crate) first: OnceLock<Arc<Settings>>,
     /// What it is configured with by now.
     pub(crate) configuration: Configuration,
+    /// What outlives the process.
+    pub(crate) state: State,
     /// The one source of time.
     pub(crate) clock: Clock,
     /// Tasks and restarts.
@@ -129,8 +133,16 @@ impl App {
     /// # Errors
     /// As [`App::start`]. A plugin that cannot be loaded is none: it is passed over.
     pub async fn start_hosting(config: ServerConfig, options: AppOptions, hosts: &Hosts) -> anyhow::Result<Self> {
-        let (api, api_addr) = listen(config.api, "listen.api")?;
-        let (admin, admin_addr) = listen(config.admin, "listen.admin")?;
+        let beginning = Beginning::of(config, &options.clock)?;
+        Self::begin(beginning, options, hosts).await
+    }
+
+    pub(crate) async fn begin(beginning: Beginning, options: AppOptions, hosts: &Hosts) -> anyhow::Result<Self> {
+        let (api, api_addr) = listen(beginning.config.api, "listen.api")?;
+        let (admin, admin_addr) = listen(beginning.config.admin, "listen.admin")?;
+        if let Some(dir) = beginning.state.dir() {
+            dir.announce(api_addr, admin_addr);
+        }
         let telemetry = Telemetry::new()?;
         let supervision = Supervision {
             tasks: Tasks::new(),
@@ -141,14 +153,15 @@ impl App {
             listeners: Listeners::new([api_addr, admin_addr]),
             ..hosts.clone()
         };
-        let loader = plugins::loader(&hosts, &supervision);
-        let (shared, admission, orders) = share(config, &options, supervision);
+        let loader = plugins::loader(&hosts, &supervision, beginning.state.clone());
+        plugins::keep_swept(&loader).await;
+        let (shared, admission, orders) = share(beginning, &options, supervision)?;
         start_upkeep(&shared);
         start_catalogs(&shared);
         // plugins may take a while: whoever probes meanwhile is answered
         let admin = run(&shared, "admin server", serve_admin(shared.clone(), admin)?);
         let started = async {
-            let registry = start_registry(&shared, &options, loader, (api_addr.port(), admission)).await?;
+            let registry = start_registry(&shared, &options, loader.clone(), (api_addr.port(), admission)).await?;
             Ok((registry, serve_api(shared.clone(), api, options.arbiters)?))
         };
         let (registry, api_server) = match started.await {
@@ -166,6 +179,7 @@ impl App {
             registry,
         };
         app.wait_until_serving().await?;
+        app.keep(&loader).await;
         app.tell_start();
         Ok(app)
     }
@@ -193,6 +207,16 @@ impl App {
     /// Turns that hold the serving generation.
     pub fn turns_in_flight(&self) -> u64 {
         self.shared.published.load().map_or(0, |serving| serving.leases())
+    }
+
+    /// What serves is what is known after a restart.
+    async fn keep(&self, loader: &Loader) {
+        if let Some(serving) = self.shared.published.load() {
+            loader.settle(&serving.inventory, serving.id.0).await;
+        }
+        if let Err(error) = memory::keep(&self.shared).await {
+            tracing::error!(%error, "the configuration is not kept over a restart");
+        }
     }
 
     /// Tells plugins that the gateway serves.
@@ -232,6 +256,8 @@ impl App {
             serving.inventory.stop().await;
         }
         self.registry.stop();
+        let state = self.shared.state.clone();
+        let _closed = tokio::task::spawn_blocking(move || state.close()).await;
     }
 
     /// Waits up to `budget` for the turns in flight, then ends those that are left.
@@ -279,13 +305,16 @@ fn listen(addr: SocketAddr, key: &str) -> anyhow::Result<(TcpListener, SocketAdd
 
 /// What the arbiters share, and what its parts are driven by.
 fn share(
-    config: ServerConfig,
+    beginning: Beginning,
     options: &AppOptions,
     supervision: Supervision,
-) -> (Arc<Shared>, Admit, mpsc::Receiver<Order>) {
+) -> anyhow::Result<(Arc<Shared>, Admit, mpsc::Receiver<Order>)> {
+    let Beginning { config, state, fault } = beginning;
     let (published, admit) = (Arc::new(Published::default()), Admit::default());
-    let (configuration, orders) = Configuration::new(Revision::of(config.clone()));
+    let first = Revision::of(config.clone());
+    let (configuration, orders) = Configuration::new(memory::recall(first, fault, &state)?);
     let shared = Arc::new(Shared {
+        state,
         clock: options.clock.clone(),
         admission: Admission::new(published.clone(), admit.clone(), &supervision),
         ledgers: Arc::default(),
@@ -306,7 +335,7 @@ fn share(
         config,
         first: OnceLock::new(),
     });
-    (shared, admit, orders)
+    Ok((shared, admit, orders))
 }
 
 /// Loads the plugins and starts the registry, which lets them serve once every arbiter is listed.

@@ -11,6 +11,7 @@ mod providers;
 mod serve;
 mod signals;
 mod sim;
+mod state;
 mod status;
 
 use std::process::ExitCode;

@@ -1,6 +1,8 @@
 //! The configuration while the gateway runs: which revision serves, which waits, and how another one takes its place.
 
+pub(crate) mod beginning;
 mod keeper;
+pub(crate) mod memory;
 mod revisions;
 mod watch;
 
@@ -16,7 +18,7 @@ use understudy_messages::registry::{Receipt, ReloadError, Trigger};
 use crate::app::Shared;
 use crate::config::Problem;
 
-pub(crate) use revisions::{Fault, Revision, Revisions};
+pub(crate) use revisions::{Fault, Lost, Revision, Revisions};
 
 use self::keeper::Keeper;
 
@@ -84,15 +86,17 @@ pub(crate) enum Refused {
     NeedsRestart(Vec<Problem>),
     /// There is none before.
     NothingBefore,
+    /// There is one, and it cannot serve.
+    Lost(Lost),
     /// The file cannot be written.
     NotWritten(io::Error),
 }
 
 impl Configuration {
     /// What the app starts with, and the orders that its keeper is given.
-    pub(crate) fn new(first: Revision) -> (Self, mpsc::Receiver<Order>) {
+    pub(crate) fn new(known: Revisions) -> (Self, mpsc::Receiver<Order>) {
         let (orders, given) = mpsc::channel(ORDERS);
-        let known = ArcSwap::from_pointee(Revisions::new(first));
+        let known = ArcSwap::from_pointee(known);
         (Self { known, orders }, given)
     }
 

@@ -1,15 +1,22 @@
 //! A plugin's source as it was at one moment: what its instance runs from, whatever happens to the folder afterwards.
 //!
 //! The folder is copied whole, so that a later edit counts at the next reload and not before, and so that the code that
-//! served can be put back though its files are gone. A capture is removed with whoever holds it last.
+//! served can be put back though its files are gone. A capture is removed with whoever holds it last; what a process that was
+//! killed leaves behind is swept away by the next owner of the folder.
 
-use std::fs::{self, File};
+use std::collections::BTreeSet;
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
+
+pub use self::sweep::Swept;
+
+mod sweep;
 
 /// The most files of one plugin.
 pub const MOST_FILES: usize = 20_000;
@@ -24,13 +31,21 @@ const LEFT_OUT: [&str; 2] = [".git", "__pycache__"];
 #[derive(Debug)]
 pub struct Captures {
     folder: PathBuf,
+    /// Where they go when `folder` does not take them.
+    spare: Option<PathBuf>,
+    /// The folders that somebody holds.
+    held: Arc<Held>,
 }
+
+/// Folders of captures that are not to be swept away.
+type Held = Mutex<BTreeSet<PathBuf>>;
 
 /// One plugin's source.
 #[derive(Debug)]
 pub struct Capture {
     digest: [u8; 32],
     folder: PathBuf,
+    held: Arc<Held>,
 }
 
 /// A folder that cannot be captured.
@@ -55,7 +70,18 @@ pub enum CaptureError {
 impl Captures {
     /// Captures below `folder`, which is made when the first one is taken.
     pub fn below(folder: PathBuf) -> Self {
-        Self { folder }
+        Self {
+            folder,
+            spare: None,
+            held: Arc::default(),
+        }
+    }
+
+    /// The same; those that do not find room there go below `spare`.
+    pub fn below_or(folder: PathBuf, spare: PathBuf) -> Self {
+        let mut captures = Self::below(folder);
+        captures.spare = Some(spare);
+        captures
     }
 
     /// Copies a plugin's folder. It blocks: call it where that does no harm.
@@ -63,15 +89,24 @@ impl Captures {
     /// # Errors
     /// [`CaptureError`]; nothing is left behind.
     pub fn take(&self, folder: &Path) -> Result<Arc<Capture>, CaptureError> {
-        // several gateways of one process may share the folder
-        static TAKEN: AtomicU64 = AtomicU64::new(0);
-        let number = TAKEN.fetch_add(1, Ordering::Relaxed);
-        let copy = self.folder.join(format!("{}-{number}", std::process::id()));
-        fs::create_dir_all(&copy).map_err(io_error(&copy))?;
+        match (self.take_below(&self.folder, folder), &self.spare) {
+            (Err(CaptureError::Io { path, error }), Some(spare)) if path.starts_with(&self.folder) => {
+                let (path, spare_path) = (path.display(), spare.display());
+                tracing::warn!(%path, error = %error.kind(), spare = %spare_path, "captures do not go where state lies");
+                self.take_below(spare, folder)
+            }
+            (taken, _) => taken,
+        }
+    }
+
+    fn take_below(&self, place: &Path, folder: &Path) -> Result<Arc<Capture>, CaptureError> {
+        fs::create_dir_all(place).map_err(io_error(place))?;
+        let copy = self.new_folder(place)?;
         // from here on whatever fails takes the copy with it
         let mut capture = Capture {
             digest: [0; 32],
             folder: copy.clone(),
+            held: self.held.clone(),
         };
         let mut copying = Copying {
             root: folder,
@@ -83,12 +118,36 @@ impl Captures {
         capture.digest = copying.hasher.finalize().into();
         Ok(Arc::new(capture))
     }
+
+    /// A folder that nobody has: not even one that could not be swept away.
+    fn new_folder(&self, place: &Path) -> Result<PathBuf, CaptureError> {
+        // several gateways of one process may share the place
+        static TAKEN: AtomicU64 = AtomicU64::new(0);
+        loop {
+            let number = TAKEN.fetch_add(1, Ordering::Relaxed);
+            let copy = place.join(format!("{}-{number}", std::process::id()));
+            let mut held = locked(&self.held);
+            match DirBuilder::new().mode(0o700).create(&copy) {
+                Ok(()) => {
+                    held.insert(copy.clone());
+                    return Ok(copy);
+                }
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(error) => return Err(io_error(&copy)(error)),
+            }
+        }
+    }
+}
+
+fn locked(held: &Held) -> std::sync::MutexGuard<'_, BTreeSet<PathBuf>> {
+    held.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Drop for Captures {
     /// Only when nothing is left in it.
     fn drop(&mut self) {
         let _in_use = fs::remove_dir(&self.folder);
+        let _in_use = self.spare.as_ref().map(fs::remove_dir);
     }
 }
 
@@ -112,7 +171,9 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir_all(&self.folder) {
+        let removed = fs::remove_dir_all(&self.folder);
+        locked(&self.held).remove(&self.folder);
+        if let Err(error) = removed.or_else(gone_already) {
             tracing::warn!(capture = %self.folder.display(), error = %error.kind(), "a capture was not removed");
         }
     }
@@ -186,6 +247,14 @@ impl Copying<'_> {
         }
         // whoever runs it needs its mode, and it must not be written to by others
         fs::set_permissions(to, facts.permissions()).map_err(io_error(to))
+    }
+}
+
+/// Somebody else has cleared it away.
+fn gone_already(error: io::Error) -> io::Result<()> {
+    match error.kind() {
+        io::ErrorKind::NotFound => Ok(()),
+        _ => Err(error),
     }
 }
 
@@ -273,5 +342,24 @@ mod tests {
         let error = captures.take(&place.plugin()).expect_err("refused");
         assert!(matches!(error, CaptureError::Escapes(_)), "{error}");
         assert_eq!(fs::read_dir(place.0.join("captures")).expect("there").count(), 0);
+    }
+
+    #[test]
+    fn a_capture_goes_to_the_spare_place_when_the_first_does_not_take_it() {
+        let place = Place::new("spare");
+        place.write("index.js", "one");
+        fs::write(place.0.join("captures"), "a file").expect("written");
+        assert!(place.captures().take(&place.plugin()).is_err());
+        let captures = Captures::below_or(place.0.join("captures"), place.0.join("spare"));
+        let capture = captures.take(&place.plugin()).expect("captured");
+        assert!(capture.folder().starts_with(place.0.join("spare")));
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_source_is_not_tried_elsewhere() {
+        let place = Place::new("source");
+        let captures = Captures::below_or(place.0.join("captures"), place.0.join("spare"));
+        assert!(captures.take(&place.0.join("nothing")).is_err());
+        assert!(!place.0.join("spare").exists());
     }
 }

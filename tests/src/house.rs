@@ -397,6 +397,7 @@ impl House {
                 hosts: Hosts::default(),
                 captures: Arc::new(Captures::below(std::env::temp_dir().join("understudy-house"))),
                 supervision: supervision.clone(),
+                state: understudy_actors::state::State::in_memory().expect("state"),
                 runtime: understudy::shared_runtime,
             },
             clock: self.clock.clone(),

@@ -9,17 +9,31 @@ use understudy_plugins::enablement::{self, Origin};
 use super::load::Building;
 use super::{Failure, Level, Phase, Plugin, Status};
 
+/// What is said of one that has guarded and is nowhere.
+const GUARD_IS_GONE: &str =
+    "has guarded before and was not found: put it back into `load_paths`, or say `enabled: false` in an entry of it";
+
 impl Building<'_> {
-    /// Entries of plugins that are nowhere. One that is required is missing.
+    /// Plugins that are nowhere: those that have an entry, and those that have guarded before. One that is required is missing.
     pub(super) fn add_what_was_not_found(&mut self) {
         let settings = self.settings.clone();
-        for (id, entry) in &settings.plugins.entries {
+        let guards = self.loader.state.guards().all();
+        let unnamed = guards.iter().filter(|id| settings.plugins.entry(id).is_none());
+        for id in settings.plugins.entries.keys().chain(unnamed) {
+            let entry = settings.plugins.entry(id).cloned().unwrap_or_default();
             if self.knows(id) || (entry.enabled == Some(false) && entry.config.is_none()) {
                 continue;
             }
-            let required = entry.required == Some(true) && !settings.plugins.switches_off(id);
+            let guarded = guards.iter().any(|guard| guard.eq_ignore_ascii_case(id));
+            let required = entry.required.unwrap_or(guarded) && !settings.plugins.switches_off(id);
+            if guarded && !required && settings.plugins.entry(id).is_none() {
+                continue;
+            }
             let level = if required { Level::Error } else { Level::Warn };
-            let error = "was not found: nothing in `load_paths` has this id, and nothing of it is built in";
+            let error = match guarded && required {
+                true => GUARD_IS_GONE,
+                false => "was not found: nothing in `load_paths` has this id, and nothing of it is built in",
+            };
             self.note(level, Phase::Discovery, Some(id), error);
             if required {
                 self.plugins.push(Arc::new(Plugin {

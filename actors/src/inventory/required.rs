@@ -30,6 +30,9 @@ impl Building<'_> {
         if candidate.origin == Origin::Bundled {
             return false;
         }
+        if self.loader.state.guards().has(&candidate.id) {
+            return true;
+        }
         match status {
             Status::Disabled => false,
             Status::Loaded(working) => is_guard(&working.loaded.registration),

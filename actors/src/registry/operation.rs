@@ -77,6 +77,8 @@ pub(super) struct Operation {
     put_off: Vec<String>,
     /// Whether those that end have been told.
     told: bool,
+    /// Old instances that could not be put back with the others.
+    lost: Vec<Name>,
     /// Whether it is worth trying again soon.
     busy: bool,
     generation: GenerationId,
@@ -109,6 +111,7 @@ impl Operation {
             discarded: Vec::new(),
             put_off: Vec::new(),
             told: false,
+            lost: Vec::new(),
             busy: false,
             ask,
             serving,
@@ -136,7 +139,16 @@ impl Operation {
                 events.extend(self.carry_out(effect).await);
             }
         }
+        self.keep().await;
         self.conclude(phase).map_err(|error| *error)
+    }
+
+    /// What was published is also what is known after a restart, before anybody is told of it.
+    async fn keep(&self) {
+        let serving = self.context.published.load();
+        if let Some(serving) = serving.filter(|serving| serving.id != self.serving.id) {
+            self.context.loader.settle(&serving.inventory, serving.id.0).await;
+        }
     }
 
     /// Once the gateway stops, nothing more is built. What has been put back is let go with all that serves.
@@ -196,6 +208,7 @@ impl Operation {
             return Event::NotPublished;
         };
         let shards = self.shards.take();
+        self.context.loader.remember(&inventory).await;
         match staffing::publish(&self.registry, &self.serving, Swap { inventory, shards }).await {
             Ok(generation) => {
                 self.generation = generation;

@@ -13,6 +13,7 @@ use understudy_plugins::registration::HookOptions;
 
 use super::testing::{no_plugins, no_plugins_of, settings};
 use super::*;
+use crate::state::State;
 use crate::supervision::{Supervision, Tasks};
 
 fn runtime() -> &'static Runtime {
@@ -35,6 +36,7 @@ fn context(settings: Settings, inventory: Arc<Inventory>, hosts: Hosts) -> Regis
             clock: clock.clone(),
             telemetry: telemetry.clone(),
         },
+        state: State::in_memory().expect("state"),
         runtime,
     };
     RegistryContext {

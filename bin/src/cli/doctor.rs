@@ -3,11 +3,13 @@
 mod fix;
 
 use serde_json::{Value, json};
+use understudy_actors::state::Inspected;
 use understudy_actors::telemetry::TURNS;
 use understudy_plugins::hosts::Hosts;
 
 use super::admin::Admin;
 use super::plugins::{ConfigFile, Seen, items};
+use super::state::StateDir;
 use super::{Exit, output};
 use crate::scrape::Scrape;
 
@@ -30,6 +32,8 @@ pub(super) struct Args {
     fix: bool,
     #[command(flatten)]
     config: ConfigFile,
+    #[command(flatten)]
+    state: StateDir,
     #[command(flatten)]
     admin: Admin,
 }
@@ -54,15 +58,17 @@ pub(super) async fn run(args: Args, json: bool, hosts: &Hosts) -> anyhow::Result
             args.admin.get("/admin/v1/providers").await?,
         ),
     };
+    let (kept, wrong) = state(&args, seen.cold.is_some()).await?;
     let mut findings = findings(&seen.report, turns);
     findings.extend(lists(&providers));
+    findings.extend(wrong);
     match json {
         true => {
             let shown = findings
                 .iter()
                 .map(|it| json!({ "plugin": it.plugin, "message": it.message }));
             output::say_json(
-                &json!({ "findings": shown.collect::<Vec<_>>(), "mended": mended, "source": seen.source(),
+                &json!({ "findings": shown.collect::<Vec<_>>(), "mended": mended, "source": seen.source(), "state": kept,
                 "compatibility": seen.report["compatibility"] }),
             );
         }
@@ -73,11 +79,48 @@ pub(super) async fn run(args: Args, json: bool, hosts: &Hosts) -> anyhow::Result
                     path.display()
                 )
             });
-            let lines = mended.chain(seen.caution()).chain([for_people(&findings)]);
+            let lines = mended
+                .chain(seen.caution())
+                .chain([format!("state: {kept}"), for_people(&findings)]);
             output::say(&lines.chain(signals(&seen.report)).collect::<Vec<_>>().join("\n"));
         }
     }
     Ok(if findings.is_empty() { Exit::Fine } else { Exit::Finding })
+}
+
+/// Where state lies, and what is wrong with it: a gateway that answers tells, else it is looked at without taking it.
+async fn state(args: &Args, cold: bool) -> anyhow::Result<(String, Option<Finding>)> {
+    if !cold {
+        let status = args.admin.get("/admin/v1/status").await?;
+        let told = &status["state"];
+        let place = told["dir"].as_str().or(told["store"].as_str());
+        return Ok((place.unwrap_or("-").to_owned(), None));
+    }
+    let Some((dir, found)) = args.state.inspect(&args.config.file)? else {
+        return Ok(("memory".to_owned(), None));
+    };
+    let dir = dir.display();
+    let wrong = |message: String| {
+        let plugin = None;
+        Some(Finding { plugin, message })
+    };
+    let (told, wrong) = match found {
+        Inspected::Absent => ("nothing yet".to_owned(), None),
+        Inspected::Sound => ("sound".to_owned(), None),
+        Inspected::NotClosed => ("not closed in order: the next start puts that right".to_owned(), None),
+        Inspected::Held(holder) => {
+            let holder = holder.map_or_else(
+                || "a process that has not said who it is".to_owned(),
+                |it| it.to_string(),
+            );
+            let message = format!(
+                "the state directory {dir} belongs to {holder}, which does not answer here: ask it with --admin, or stop it"
+            );
+            (format!("held by {holder}"), wrong(message))
+        }
+        Inspected::Unusable(why) => ("unusable".to_owned(), wrong(why)),
+    };
+    Ok((format!("{dir} ({told})"), wrong))
 }
 
 /// How well plugins fit, where there is something to know.

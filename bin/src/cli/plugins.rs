@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use understudy_plugins::hosts::Hosts;
 
 use super::admin::Admin;
+use super::state::StateDir;
 use super::{Exit, output};
 
 pub(super) use self::cold::{ConfigFile, Seen};
@@ -73,6 +74,8 @@ pub(super) enum Command {
         #[command(flatten)]
         config: ConfigFile,
         #[command(flatten)]
+        state: StateDir,
+        #[command(flatten)]
         admin: Admin,
     },
 }
@@ -119,7 +122,10 @@ pub(super) async fn run(command: Command, json: bool, hosts: &Hosts) -> anyhow::
         Command::Enable(Switch { ids, config, admin }) => switch::run(&ids, true, &config, &admin, json).await,
         Command::Disable(Switch { ids, config, admin }) => switch::run(&ids, false, &config, &admin, json).await,
         Command::Doctor { config, admin } => Ok(checkup::run(&Seen::look(&admin, &config, hosts).await?, json)),
-        Command::Registry { config, admin } => index::run(&config.look(hosts).await?, &admin, json).await,
+        Command::Registry { config, state, admin } => {
+            let disk = config.look(hosts).await?;
+            index::run(&disk, &admin, || state.recorded(&config.file), json).await
+        }
     }
 }
 

@@ -5,13 +5,16 @@ use std::time::Duration;
 
 use anyhow::Context;
 use serde_json::json;
+use understudy_actors::state::State;
 use understudy_messages::clock::Clock;
 use understudy_plugins::hosts::Hosts;
 use understudy_providers::sim::{SimOptions, Simulator};
 
 use super::signals::{Asked, Signals};
+use super::state::StateDir;
 use super::{Exit, log, output, sim};
-use crate::config::{ConfigError, ServerConfig, report};
+use crate::config::{ConfigError, LogSettings, ServerConfig, report};
+use crate::configuration::beginning::{Beginning, NoBeginning};
 use crate::{App, AppOptions};
 
 /// The file that is read when none is named.
@@ -25,23 +28,26 @@ pub(super) struct Args {
     /// simulator.
     #[arg(long, env = "UNDERSTUDY_CONFIG")]
     config: Option<PathBuf>,
+    #[command(flatten)]
+    state: StateDir,
 }
 
 /// A configuration, where it came from, and the simulator that it may need.
 struct Source {
-    config: ServerConfig,
+    beginning: Beginning,
     origin: String,
     simulator: Option<Simulator>,
 }
 
 pub(super) async fn run(args: Args, json: bool, hosts: &Hosts) -> anyhow::Result<Exit> {
-    let source = match find(args.config.as_deref()).await {
+    let options = AppOptions::default();
+    let source = match find(&args, &options.clock).await {
         Ok(source) => source,
         Err(error) => return refuse(error, json),
     };
-    log::start(source.config.log);
+    say_where(&source.beginning.state);
     let mut signals = Signals::new()?;
-    let app = App::start_hosting(source.config, AppOptions::default(), hosts).await?;
+    let app = App::begin(source.beginning, options, hosts).await?;
     announce(&app, &source.origin, json);
     while let Asked::Reload = signals.next().await {
         tracing::info!("SIGHUP: reading the configuration again");
@@ -57,33 +63,70 @@ pub(super) async fn run(args: Args, json: bool, hosts: &Hosts) -> anyhow::Result
     Ok(exit)
 }
 
-async fn find(named: Option<&Path>) -> anyhow::Result<Source> {
+async fn find(args: &Args, clock: &Clock) -> anyhow::Result<Source> {
     let default = Path::new(DEFAULT_FILE);
-    let file = named.or_else(|| default.exists().then_some(default));
+    let file = args.config.as_deref().or_else(|| default.exists().then_some(default));
     if let Some(file) = file {
-        let origin = file.display().to_string();
-        let config = ServerConfig::load(file).map_err(|error| Invalid {
-            origin: origin.clone(),
-            error,
-        })?;
         return Ok(Source {
-            config,
-            origin,
+            beginning: from_file(file, &args.state, clock)?,
+            origin: file.display().to_string(),
             simulator: None,
         });
     }
     let origin = "environment".to_owned();
     let from_environment = ServerConfig::from_environment(&|name| std::env::var(name).ok());
-    match from_environment.map_err(|error| Invalid {
+    let from_environment = from_environment.map_err(|error| Invalid {
         origin: origin.clone(),
         error,
-    })? {
-        Some(config) => Ok(Source {
-            config,
-            origin,
-            simulator: None,
-        }),
-        None => with_simulator().await,
+    })?;
+    let (config, origin, simulator) = match from_environment {
+        Some(config) => (config, origin, None),
+        None => with_simulator().await?,
+    };
+    log::start(config.log);
+    let state = args.state.open(&config, clock)?;
+    let fault = None;
+    Ok(Source {
+        beginning: Beginning { config, state, fault },
+        origin,
+        simulator,
+    })
+}
+
+/// A file, or what was published from it: where that lies is a word of the file, unless it cannot be read.
+fn from_file(file: &Path, dir: &StateDir, clock: &Clock) -> anyhow::Result<Beginning> {
+    let invalid = |error| Invalid {
+        origin: file.display().to_string(),
+        error,
+    };
+    let state = match ServerConfig::load(file) {
+        Ok(config) => {
+            log::start(config.log);
+            dir.open(&config, clock)?
+        }
+        Err(error) => {
+            let kept = dir.of_a_broken_file(file).filter(|dir| dir.exists());
+            let Some(kept) = kept else {
+                return Err(invalid(error).into());
+            };
+            log::start(LogSettings::default());
+            State::open(&kept, clock)?
+        }
+    };
+    Beginning::from_file(file, state).map_err(|error| match error {
+        NoBeginning::Config(error) => invalid(error).into(),
+        NoBeginning::State(error) => error.into(),
+    })
+}
+
+fn say_where(state: &State) {
+    let Some(dir) = state.dir() else {
+        tracing::warn!("state lies in memory: revisions and guards are forgotten when this process ends");
+        return;
+    };
+    tracing::info!(dir = %dir.folder().display(), "state");
+    if let Some(before) = dir.dead() {
+        tracing::warn!(%before, "the last owner of the state did not end in order: going on from what it had written");
     }
 }
 
@@ -104,7 +147,7 @@ fn refuse(error: anyhow::Error, json: bool) -> anyhow::Result<Exit> {
     Ok(Exit::Unusable)
 }
 
-async fn with_simulator() -> anyhow::Result<Source> {
+async fn with_simulator() -> anyhow::Result<(ServerConfig, String, Option<Simulator>)> {
     let plan = sim::default_plan()?;
     let options = SimOptions {
         clock: Clock::real(),
@@ -119,11 +162,12 @@ async fn with_simulator() -> anyhow::Result<Source> {
         simulator.base_url("sim"),
         model = sim::DEFAULT_MODEL,
     );
-    Ok(Source {
-        config: ServerConfig::parse(&text, &|_| None)?,
-        origin: "the built-in simulator (no configuration, no provider's key in the environment)".to_owned(),
-        simulator: Some(simulator),
-    })
+    let origin = "the built-in simulator (no configuration, no provider's key in the environment)";
+    Ok((
+        ServerConfig::parse(&text, &|_| None)?,
+        origin.to_owned(),
+        Some(simulator),
+    ))
 }
 
 fn announce(app: &App, origin: &str, json: bool) {

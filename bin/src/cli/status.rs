@@ -93,10 +93,15 @@ fn with(mut status: Value, further: Option<&Further>) -> Value {
     status
 }
 
+fn plain(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
 fn for_people(status: &Value) -> String {
     let text = |key: &str| match &status[key] {
         Value::String(text) => text.clone(),
         Value::Null => "none".to_owned(),
+        Value::Object(state) => state.get("dir").or(state.get("store")).map_or_else(String::new, plain),
         Value::Array(items) => items.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", "),
         other => other.to_string(),
     };
@@ -110,6 +115,7 @@ fn for_people(status: &Value) -> String {
         ("arbiters", "arbiters"),
         ("providers", "providers"),
         ("models", "models"),
+        ("state", "state"),
     ];
     let lines: Vec<String> = rows
         .iter()

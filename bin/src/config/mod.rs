@@ -16,6 +16,7 @@ use understudy_messages::settings::{AgentSettings, Settings};
 use field::Reading;
 pub use problem::Problem;
 use source::Source;
+pub use state::{StateSettings, Store};
 
 mod document;
 pub(crate) mod edit;
@@ -30,11 +31,12 @@ pub(crate) mod restart;
 pub(crate) mod schema;
 pub(crate) mod show;
 pub(crate) mod source;
+pub(crate) mod state;
 mod substitution;
 mod suggestion;
 mod unsupported;
 mod validate;
-mod words;
+pub(crate) mod words;
 mod yaml;
 
 #[cfg(test)]
@@ -58,6 +60,8 @@ pub struct ServerConfig {
     pub admin_token: Option<SecretString>,
     /// What is logged, and how.
     pub log: LogSettings,
+    /// What outlives the process, and where.
+    pub state: StateSettings,
     /// What it was read from.
     pub(crate) source: Source,
 }
@@ -135,6 +139,9 @@ impl ServerConfig {
 
     /// Makes relative paths in the settings begin at `folder`, the one of the file.
     fn begin_paths_at(&mut self, folder: &FilePath) {
+        if let Some(dir) = &mut self.state.dir {
+            *dir = folder.join(&dir);
+        }
         let settings = &mut self.settings;
         for path in &mut settings.plugins.load_paths {
             *path = folder.join(&path);

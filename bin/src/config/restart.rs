@@ -14,6 +14,7 @@ pub(crate) fn needed(started: &ServerConfig, wanted: &ServerConfig) -> Vec<Probl
         ("client_keys", !same(&started.client_keys, &wanted.client_keys)),
         ("admin_token", !same(&started.admin_token, &wanted.admin_token)),
         ("log", started.log != wanted.log),
+        ("state", started.state != wanted.state),
         ("defaults.session.idle", was.session.idle != will.session.idle),
         ("defaults.limits.body", was.limits.body != will.limits.body),
         (
@@ -87,7 +88,7 @@ mod tests {
     fn what_is_bound_or_counted_at_the_start_needs_a_restart_and_the_rest_does_not() {
         let started = config("");
         let fixed = "listen: { api: \"127.0.0.1:1\", admin: \"127.0.0.1:2\" }\nclient_keys: [x]\n\
-            log: { level: debug }\ndefaults: { session: { idle: 1m }, limits: { body: 1MB, in_flight: 7 } }\n";
+            log: { level: debug }\nstate: { store: memory }\ndefaults: { session: { idle: 1m }, limits: { body: 1MB, in_flight: 7 } }\n";
         assert_eq!(
             paths(&needed(&started, &config(fixed))),
             [
@@ -95,6 +96,7 @@ mod tests {
                 "listen.admin",
                 "client_keys",
                 "log",
+                "state",
                 "defaults.session.idle",
                 "defaults.limits.body",
                 "defaults.limits.in_flight"

@@ -9,7 +9,7 @@ use understudy_messages::settings::{AgentSettings, ModelSettings, ProviderSettin
 use super::ServerConfig;
 use super::document::{
     Agent, Cast, Catalog, Chain, Count, Defaults, Document, Entries, Failover, Flag, Listen, Model, Models, Provider,
-    Secret, Status, Time, Word,
+    Secret, State, Status, Time, Word,
 };
 use super::source::References;
 use super::yaml::Yaml;
@@ -42,6 +42,21 @@ pub(crate) fn with_references(config: &ServerConfig) -> impl Serialize {
     document(config, &config.source.references())
 }
 
+/// Whether something of a configuration is shown as stars: a secret is written out in its text.
+pub(crate) fn hides(config: &ServerConfig) -> bool {
+    let shown = serde_json::to_value(with_references(config));
+    shown.as_ref().map_or(true, has_stars)
+}
+
+fn has_stars(shown: &serde_json::Value) -> bool {
+    match shown {
+        serde_json::Value::String(text) => text == super::document::HIDDEN,
+        serde_json::Value::Array(items) => items.iter().any(has_stars),
+        serde_json::Value::Object(entries) => entries.values().any(has_stars),
+        serde_json::Value::Null | serde_json::Value::Bool(_) | serde_json::Value::Number(_) => false,
+    }
+}
+
 fn document(config: &ServerConfig, references: &References) -> Document {
     let settings = &config.settings;
     Document {
@@ -67,6 +82,10 @@ fn document(config: &ServerConfig, references: &References) -> Document {
             .as_ref()
             .map(|_| Secret(references.at(&["admin_token"], 0))),
         log: config.log.into(),
+        state: State {
+            store: Word(config.state.store),
+            dir: config.state.dir.as_deref().map(path),
+        },
     }
 }
 

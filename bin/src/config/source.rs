@@ -59,6 +59,8 @@ pub(crate) fn write(file: &Path, text: &str) -> io::Result<()> {
     name.push(format!(".{}.new", std::process::id()));
     let new = file.with_file_name(name);
     let written = write_beside(&new, &file, text).and_then(|()| fs::rename(&new, &file));
+    // the name is on the disk as well before anybody goes by it
+    let written = written.and_then(|()| file.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all()));
     if written.is_err() {
         let _was_never_there = fs::remove_file(&new);
     }

@@ -3,7 +3,7 @@
 use tracing::level_filters::LevelFilter;
 use understudy_messages::settings::{Api, BrokenStream, ContentFilter, KeyOrder, MalformedFrame};
 
-use super::LogFormat;
+use super::{LogFormat, Store};
 
 /// A value that the configuration writes as one word of a closed list.
 pub(crate) trait Words: Copy + PartialEq + 'static {
@@ -48,6 +48,10 @@ impl Words for MalformedFrame {
 
 impl Words for LogFormat {
     const WORDS: &'static [(&'static str, Self)] = &[("pretty", Self::Pretty), ("json", Self::Json)];
+}
+
+impl Words for Store {
+    const WORDS: &'static [(&'static str, Self)] = &[("file", Self::File), ("memory", Self::Memory)];
 }
 
 impl Words for LevelFilter {

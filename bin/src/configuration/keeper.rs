@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use understudy_messages::origin::OriginToken;
 use understudy_messages::registry::{Phase, Receipt, Reload, ReloadError, ReloadOutcome, Trigger};
 
+use super::memory;
 use super::revisions::is_deferred;
 use super::{Change, Changed, Fault, Order, Refused, Revision, Revisions};
 use crate::app::Shared;
@@ -37,6 +38,7 @@ impl Keeper {
         loop {
             while let Some(newer) = self.newer.take() {
                 let _logged = self.install(&newer, Trigger::ConfigWatch, None).await;
+                self.keep().await;
             }
             let waiting = self.known().waiting.clone();
             let shared = self.shared.clone();
@@ -73,10 +75,12 @@ impl Keeper {
             Ok(found) if found.id == known.saved().id && trigger != Trigger::Signal => self.learn(known.sound()),
             // what held up the one that waits holds up this one too: it is only the newer one that will be tried
             Ok(found) if known.waiting.is_some() && trigger == Trigger::ConfigWatch => {
-                self.learn(known.saved_as(found))
+                self.learn(known.saved_as(found));
+                self.keep().await;
             }
             Ok(found) => {
                 let _logged = self.install(&found, trigger, None).await;
+                self.keep().await;
             }
             Err(fault) => self.refuse(fault, trigger),
         }
@@ -144,9 +148,15 @@ impl Keeper {
         }
         let revision = match change {
             Change::To(text) => self.read(&text)?,
-            Change::Back => known.before().ok_or(Refused::NothingBefore)?.clone(),
+            Change::Back => back(&known)?,
         };
-        self.write(&revision).await?;
+        // before the file is touched: a start that finds it half done knows what to put back
+        let begun = memory::begin(&self.shared, &revision, &before).await;
+        begun.map_err(|error| Refused::NotWritten(std::io::Error::other(error)))?;
+        if let Err(refused) = self.write(&revision).await {
+            self.keep().await;
+            return Err(refused);
+        }
         let ended = self.install(&revision, Trigger::Api, origin).await;
         let stands = ended
             .as_ref()
@@ -154,7 +164,15 @@ impl Keeper {
         if !stands {
             self.put_back(&revision, &before).await;
         }
-        Ok(self.told(ended))
+        let kept = self.keep().await;
+        Ok(self.told(ended.map(|receipt| warned(receipt, kept))))
+    }
+
+    /// Keeps what is known, and ends the change that led to it; says what became of it where that failed.
+    async fn keep(&self) -> Option<String> {
+        let error = memory::keep(&self.shared).await.err()?;
+        tracing::error!(%error, "the configuration is not kept over a restart");
+        Some(format!("It serves, and is not kept over a restart: {error}"))
     }
 
     fn read(&self, text: &str) -> Result<Arc<Revision>, Refused> {
@@ -266,11 +284,21 @@ impl Keeper {
     }
 }
 
+fn back(known: &Revisions) -> Result<Arc<Revision>, Refused> {
+    let lost = known.lost.clone().map_or(Refused::NothingBefore, Refused::Lost);
+    known.before().cloned().ok_or(lost)
+}
+
+fn warned(mut receipt: Receipt, warning: Option<String>) -> Receipt {
+    receipt.warnings.extend(warning);
+    receipt
+}
+
 fn fault(message: String, problems: Vec<Problem>) -> Fault {
     Fault { message, problems }
 }
 
-fn problems(error: ConfigError) -> Vec<Problem> {
+pub(super) fn problems(error: ConfigError) -> Vec<Problem> {
     match error {
         ConfigError::Invalid(problems) => problems,
         ConfigError::Unreadable(_) => Vec::new(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde::Serialize;
+use understudy_actors::state::records::Stored;
 use understudy_messages::registry::{ReloadError, ReloadOutcome};
 use understudy_messages::settings::Settings;
 
@@ -40,6 +41,15 @@ pub(crate) struct Fault {
     pub(crate) problems: Vec<Problem>,
 }
 
+/// A revision that served before an earlier start, and why there is no way back to it.
+#[derive(Clone, Debug)]
+pub(crate) struct Lost {
+    /// What was kept of it.
+    pub(crate) stored: Stored,
+    /// Why.
+    pub(crate) why: String,
+}
+
 /// What is known of the configuration.
 #[derive(Clone, Debug)]
 pub(crate) struct Revisions {
@@ -47,6 +57,8 @@ pub(crate) struct Revisions {
     pub(crate) serving: Arc<Revision>,
     /// It served before.
     pub(crate) previous: Option<Arc<Revision>>,
+    /// What served before, where there is no way back to it.
+    pub(crate) lost: Option<Lost>,
     /// It was accepted, and will serve as soon as the work that holds it up has ended.
     pub(crate) waiting: Option<Arc<Revision>>,
     /// Why what was saved last does not serve, and will not by itself.
@@ -58,6 +70,7 @@ impl Revisions {
         Self {
             serving: Arc::new(first),
             previous: None,
+            lost: None,
             waiting: None,
             fault: None,
         }
@@ -104,6 +117,7 @@ impl Revisions {
                 true => self.previous.clone(),
                 false => Some(self.serving.clone()),
             },
+            lost: self.lost.clone().filter(|_| same),
             serving: revision.clone(),
             waiting: None,
             fault: None,
@@ -174,6 +188,7 @@ mod tests {
         Revisions {
             serving: revision("one"),
             previous: None,
+            lost: None,
             waiting: None,
             fault: None,
         }

@@ -1,5 +1,6 @@
 //! The admin listener: metrics, probes, status.
 
+use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 
 use actix_web::{HttpResponse, web};
@@ -8,6 +9,8 @@ use understudy_messages::ids::Name;
 use understudy_messages::registry::{AdmissionState, GetRegistryStatus, RegistryStatus, ReloadStatus};
 
 use crate::app::Shared;
+use crate::config::Store;
+use crate::config::words::Words;
 use crate::configuration::Fault;
 
 /// The scrape. Rendered off the arbiter: it takes milliseconds.
@@ -125,6 +128,26 @@ struct Status {
     providers: Vec<String>,
     models: usize,
     configuration: Configuration,
+    state: State,
+}
+
+/// Where what outlives the process lies.
+#[derive(Serialize)]
+struct State {
+    store: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    dir: Option<PathBuf>,
+}
+
+impl State {
+    fn of(shared: &Shared) -> Self {
+        let dir = shared.state.dir().map(|dir| dir.folder().to_owned());
+        let store = if dir.is_some() { Store::File } else { Store::Memory };
+        Self {
+            store: store.word(),
+            dir,
+        }
+    }
 }
 
 /// Which configuration serves, and why not the one that was saved last.
@@ -165,5 +188,6 @@ fn describe(shared: &Shared, status: &RegistryStatus) -> Status {
             waiting: known.waiting.as_ref().map(|revision| revision.id.clone()),
             fault: known.fault.clone(),
         },
+        state: State::of(shared),
     }
 }

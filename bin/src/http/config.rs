@@ -29,11 +29,12 @@ struct Page<'a, C> {
 pub(super) async fn get(shared: web::Data<Shared>) -> HttpResponse {
     let known = shared.configuration.known();
     let saved = known.saved();
+    let lost = known.lost.as_ref().map(|lost| lost.stored.id.as_str());
     HttpResponse::Ok().insert_header((ETAG, tag(&saved.id))).json(Page {
         revision: &saved.id,
         applied: known.waiting.is_none(),
         serving: &known.serving.id,
-        previous: known.before().map(|before| before.id.as_str()),
+        previous: known.before().map(|before| before.id.as_str()).or(lost),
         fault: known.fault.as_ref(),
         config: show::with_references(&saved.config),
     })
@@ -97,6 +98,10 @@ fn answer(ended: Result<Changed, Refused>) -> HttpResponse {
             refuse(StatusCode::CONFLICT, hint, &problems)
         }
         Err(Refused::NothingBefore) => refuse(StatusCode::CONFLICT, "There is no revision before this one.", &[]),
+        Err(Refused::Lost(lost)) => {
+            let hint = format!("The revision before, {}, cannot serve: {}.", lost.stored.id, lost.why);
+            refuse(StatusCode::CONFLICT, &hint, &[])
+        }
         Err(Refused::NotWritten(error)) => {
             let hint = format!("The file cannot be written: {error}. Nothing was changed.");
             refuse(StatusCode::INTERNAL_SERVER_ERROR, &hint, &[])

@@ -1,4 +1,5 @@
 use std::fs;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -56,7 +57,7 @@ async fn loaded(plugins: &str, hosts: &Hosts) -> Arc<Inventory> {
     };
     let loader = Loader {
         hosts: hosts.clone(),
-        ..loader(hosts, &supervision)
+        ..loader(hosts, &supervision, State::in_memory().expect("state"))
     };
     loader.load(&Arc::new(settings)).await
 }

@@ -24,6 +24,7 @@ impl Operation {
             ReloadOutcome::Applied | ReloadOutcome::Degraded | ReloadOutcome::Restored
         ) {
             self.context.published.barrier().lift(&self.targets);
+            self.context.published.barrier().raise(&self.lost, &[]);
         }
         self.publish_step(if failed { "failed" } else { "reloading" }, None, Some(outcome));
         match outcome {

@@ -191,6 +191,8 @@ impl Operation {
             Ok(built) => {
                 let started = built.inventory.start_services(&self.ended).await;
                 let staffed = self.staff(&built.inventory).await.map_err(|error| error.to_string());
+                self.lost.clone_from(&built.lost);
+                self.say_lost();
                 self.built = Some(built);
                 match started.and(staffed) {
                     Ok(()) => self.serve_again().await,
@@ -220,6 +222,23 @@ impl Operation {
                 None
             }
             _ => self.message.take(),
+        }
+    }
+
+    fn say_lost(&mut self) {
+        if let [first, ..] = &self.lost[..] {
+            tracing::error!(operation = %self.id, plugins = ?self.lost, "not put back: what they were loaded from is gone");
+            let others = self.lost.len() - 1;
+            let others = if others > 0 {
+                format!(" and {others} more")
+            } else {
+                String::new()
+            };
+            let message = self.message.take().unwrap_or_default();
+            let lost = format!(
+                "{message} {first}{others} could not be put back: what it was loaded from is gone. Reload it by name."
+            );
+            self.message = Some(lost.trim_start().to_owned());
         }
     }
 

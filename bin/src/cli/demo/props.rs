@@ -51,6 +51,11 @@ impl Props {
         self.0.join("workspace")
     }
 
+    /// Where the gateway keeps what would outlive it.
+    pub(super) fn state(&self) -> PathBuf {
+        self.0.join("state")
+    }
+
     /// The guard's folder.
     pub(super) fn guard(&self) -> PathBuf {
         self.0.join(GUARD)

@@ -81,6 +81,7 @@ fn config(simulator: &Simulator, props: &Props) -> String {
         &format!("models:\n{models}"),
         &format!("agents: {}\n", agents(props)),
         &format!("plugins: {}\n", plugins(props)),
+        &format!("state: {}\n", json!({ "dir": props.state() })),
         "defaults: { breaker: { window: 300ms, cap: 600ms }, retry: { backoff: 50ms } }\n",
     ]
     .concat()

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use serde_json::Value;
 use understudy_actors::inventory::Loader;
+use understudy_actors::state::State;
 use understudy_actors::supervision::{Supervision, Tasks};
 use understudy_actors::telemetry::Telemetry;
 use understudy_messages::clock::Clock;
@@ -58,7 +59,7 @@ fn loader_of(hosts: &Hosts) -> anyhow::Result<Loader> {
         clock: Clock::real(),
         telemetry: Telemetry::new()?,
     };
-    Ok(loader(hosts, &supervision))
+    Ok(loader(hosts, &supervision, State::in_memory()?))
 }
 
 /// The plugins of a running gateway; where none answers, those that the configuration names.

@@ -6,19 +6,27 @@ use super::super::admin::{Admin, Unreachable};
 use super::super::{Exit, output};
 use super::items;
 
-/// Compares the configuration's plugins with those of the gateway, where one answers.
-pub(super) async fn run(disk: &Value, admin: &Admin, json: bool) -> anyhow::Result<Exit> {
+/// Compares the configuration's plugins with those of the gateway, where one answers; else with what served last, where that
+/// is written down.
+pub(super) async fn run(
+    disk: &Value,
+    admin: &Admin,
+    recorded: impl FnOnce() -> Option<Value>,
+    json: bool,
+) -> anyhow::Result<Exit> {
     let running = match admin.get("/admin/v1/plugins").await {
         Ok(report) => Some(report),
         Err(error) if error.is::<Unreachable>() => None,
         Err(error) => return Err(error),
     };
-    let rows = rows(disk, running.as_ref());
+    let cold = running.is_none();
+    let compared = running.or_else(recorded);
+    let rows = rows(disk, compared.as_ref());
     let differing: Vec<&Row> = rows.iter().filter(|row| row.difference.is_some()).collect();
-    let (sound, state) = match (&running, differing.is_empty()) {
-        (None, _) => (true, "cold"),
-        (Some(_), true) => (true, "fresh"),
-        (Some(_), false) => (false, "stale"),
+    let (sound, state) = match (cold, differing.is_empty()) {
+        (true, _) => (true, "cold"),
+        (false, true) => (true, "fresh"),
+        (false, false) => (false, "stale"),
     };
     match json {
         true => output::say_json(&json!({
@@ -26,7 +34,7 @@ pub(super) async fn run(disk: &Value, admin: &Admin, json: bool) -> anyhow::Resu
             "plugins": rows.iter().map(Row::as_json).collect::<Vec<_>>(),
             "differences": differing.iter().map(|row| row.as_json()).collect::<Vec<_>>(),
         })),
-        false => output::say(&for_people(&rows, running.is_some())),
+        false => output::say(&for_people(&rows, cold, compared.is_some())),
     }
     Ok(if sound { Exit::Fine } else { Exit::Finding })
 }
@@ -92,7 +100,7 @@ fn rows(disk: &Value, running: Option<&Value>) -> Vec<Row> {
         .collect()
 }
 
-fn for_people(rows: &[Row], asked: bool) -> String {
+fn for_people(rows: &[Row], cold: bool, compared: bool) -> String {
     let line = |[id, state, digest, reason, source, difference]: [&str; 6]| {
         let digest: String = digest.trim_start_matches("sha256:").chars().take(12).collect();
         format!("{id:<24} {state:<9} {digest:<13} {reason:<28} {source}  {difference}")
@@ -100,8 +108,10 @@ fn for_people(rows: &[Row], asked: bool) -> String {
             .to_owned()
     };
     let mut lines = Vec::new();
-    if !asked {
-        lines.push("No gateway answers: nothing to compare with.".to_owned());
+    match (cold, compared) {
+        (true, true) => lines.push("No gateway answers: compared with what served last.".to_owned()),
+        (true, false) => lines.push("No gateway answers: nothing to compare with.".to_owned()),
+        (false, _) => {}
     }
     lines.push(line(["ID", "STATE", "DIGEST", "REASON", "SOURCE", ""]));
     for row in rows {

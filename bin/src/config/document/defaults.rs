@@ -8,7 +8,7 @@ use tracing::level_filters::LevelFilter;
 use understudy_messages::settings::{self, BreakerSettings, RetrySettings, SessionSettings, Timeouts};
 
 use super::{Attempts, Bytes, Count, Retries, Time, Word};
-use crate::config::{LogFormat, LogSettings, ServerConfig};
+use crate::config::{LogFormat, LogSettings, ServerConfig, Store};
 
 /// Where the gateway listens: an IP address and a port each.
 #[derive(Serialize, JsonSchema)]
@@ -46,6 +46,27 @@ impl From<LogSettings> for Log {
         Self {
             level: Word(log.level),
             format: Word(log.format),
+        }
+    }
+}
+
+/// What outlives the process, and where.
+#[derive(Serialize, JsonSchema)]
+#[schemars(default, deny_unknown_fields)]
+pub(crate) struct State {
+    /// What holds it: a file, or memory that ends with the process.
+    pub(crate) store: Word<Store>,
+    /// The folder, which one process uses; without it `$STATE_DIRECTORY`, else `understudy` in `$XDG_STATE_HOME` or
+    /// `~/.local/state`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) dir: Option<String>,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            store: Word(Store::default()),
+            dir: None,
         }
     }
 }

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 use understudy_messages::ids::Name;
 use understudy_messages::settings::{Api, BrokenStream, ContentFilter, KeyOrder, MalformedFrame};
 
-pub(crate) use defaults::{Defaults, Listen, Log};
+pub(crate) use defaults::{Defaults, Listen, Log, State};
 pub(crate) use plugins::{EngineLimits, Grants, HookAccess, Plugin, Plugins, Slots};
 pub(crate) use scalar::{Attempts, Bytes, Count, Flag, HIDDEN, Retries, Secret, Status, Time, Word};
 
@@ -46,6 +46,9 @@ pub(crate) struct Document {
     /// What is logged, and how.
     #[schemars(default)]
     pub(crate) log: Log,
+    /// What outlives the process, and where.
+    #[schemars(default)]
+    pub(crate) state: State,
 }
 
 /// One provider.

@@ -7,7 +7,7 @@ use understudy_messages::settings::Settings;
 
 use super::field::{Field, Section};
 use super::source::Source;
-use super::{LogSettings, ServerConfig};
+use super::{LogSettings, ServerConfig, StateSettings, Store};
 
 mod agents;
 mod brought;
@@ -25,6 +25,7 @@ pub(crate) fn server(root: &Field<'_>) -> ServerConfig {
         client_keys: Vec::new(),
         admin_token: None,
         log: LogSettings::default(),
+        state: StateSettings::default(),
         source: Source::default(),
     };
     root.section(|keys| {
@@ -32,6 +33,7 @@ pub(crate) fn server(root: &Field<'_>) -> ServerConfig {
         config.client_keys = secrets(&keys.key("client_keys"));
         config.admin_token = admin_token(&keys.key("admin_token"), config.admin);
         log(&keys.key("log"), &mut config.log);
+        state(&keys.key("state"), &mut config.state);
         settings(keys, &mut config.settings);
     });
     config
@@ -107,5 +109,16 @@ fn log(field: &Field<'_>, log: &mut LogSettings) {
     field.section(|keys| {
         log.level = keys.key("level").choice().unwrap_or(log.level);
         log.format = keys.key("format").choice().unwrap_or(log.format);
+    });
+}
+
+fn state(field: &Field<'_>, state: &mut StateSettings) {
+    field.section(|keys| {
+        state.store = keys.key("store").choice().unwrap_or(state.store);
+        let dir = keys.key("dir");
+        state.dir = plugins::folder(&dir);
+        if state.store == Store::Memory && state.dir.is_some() {
+            dir.refuse("is given, and `store` is memory", "remove one of the two");
+        }
     });
 }
