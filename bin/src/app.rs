@@ -22,7 +22,7 @@ use understudy_actors::session::TranscriptRoom;
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
 use understudy_actors::telemetry::Telemetry;
-use understudy_messages::clock::Clock;
+use understudy_messages::clock::{Clock, Instant};
 use understudy_messages::hooks::HookEvent;
 use understudy_messages::ports::{RegistryPort, Slot};
 use understudy_messages::registry::{CloseAdmission, Trigger};
@@ -78,6 +78,8 @@ pub struct Shared {
     pub(crate) abort: CancellationToken,
     /// When the app started, in seconds since 1970.
     pub(crate) started: u64,
+    /// The same, as durations are counted from it.
+    pub(crate) began: Instant,
 }
 
 /// How an app runs, beside its configuration.
@@ -288,6 +290,7 @@ async fn start_registry(
         transcripts: TranscriptRoom::default(),
         abort: CancellationToken::new(),
         started: crate::unix_seconds(&options.clock),
+        began: options.clock.now(),
         supervision: supervision.clone(),
         registry: registry.clone(),
         published,

@@ -186,9 +186,9 @@ pub enum Phase {
 /// Somebody that a reload waits for.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Holder {
-    /// What it is: `turn`, `call`, `service`.
+    /// What it is: `turn`, or a `call` that belongs to none.
     pub kind: &'static str,
-    /// The turn or the call.
+    /// The turn, or what is called.
     pub id: String,
     /// The session, by its client's name for it.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -431,15 +431,17 @@ async fn a_guard_that_serves_is_let_go_when_it_is_switched_off_and_for_no_other_
             Some(half) => std::fs::write(&manifest, half).expect("written"),
             None => std::fs::remove_file(&manifest).expect("removed"),
         }
-        let reply = reload(&stage, &json!({ "plugins": ["other"] })).await;
+        let reply = reload(&stage, &json!({ "plugins": ["guard"] })).await;
         assert_eq!(reply.status, 400, "{}", reply.text());
         assert!(reply.text().contains("guard"), "{}", reply.text());
+        let another = reload(&stage, &json!({ "plugins": ["other"] })).await;
+        assert_eq!(another.json()["pluginIds"], json!(["other"]), "{}", another.text());
         let report = stage.admin("/admin/v1/plugins").await.json();
         let plugins = report["plugins"].as_array().expect("plugins").iter();
         let serving = plugins.filter(|plugin| plugin["id"] == "guard" && plugin["status"] == "loaded");
         assert_eq!(serving.count(), 1, "{report}");
     }
     std::fs::write(&manifest, whole).expect("written");
-    let reply = reload(&stage, &json!({ "plugins": ["other"] })).await;
+    let reply = reload(&stage, &json!({ "plugins": ["guard"] })).await;
     assert_eq!(reply.status, 200, "{}", reply.text());
 }

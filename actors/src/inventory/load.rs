@@ -9,10 +9,11 @@ use understudy_messages::settings::Settings;
 use understudy_plugins::capture::Captures;
 use understudy_plugins::hosts::Hosts;
 
+use super::commands::Commands;
 use super::plan::Intended;
 use super::required::GATES;
 use super::tools::Owners;
-use super::{Diagnostic, Inventory, Level, Phase, Planned, Plugin, Status};
+use super::{Asked, Diagnostic, Inventory, Level, Phase, Planned, Plugin, Status};
 use crate::hooks::{HookTable, Hooks, LoadedPlugin};
 use crate::plugin::Served;
 use crate::supervision::Supervision;
@@ -54,7 +55,7 @@ pub struct BuildError {
 impl Loader {
     /// The plugins of the first generation.
     pub async fn load(&self, settings: &Arc<Settings>) -> Arc<Inventory> {
-        let planned = self.plan(settings.clone(), None, &[]);
+        let planned = self.plan(settings.clone(), None, Asked::default());
         let mut building = Building::new(self, None, planned);
         building.start().await;
         building.finish().inventory
@@ -95,6 +96,7 @@ pub(super) struct Building<'a> {
     pub(super) settings: Arc<Settings>,
     planned: Vec<Intended>,
     pub(super) tools: Owners,
+    pub(super) commands: Commands,
     pub(super) digests: Vec<(Name, String)>,
     pub(super) plugins: Vec<Arc<Plugin>>,
     pub(super) diagnostics: Vec<Diagnostic>,
@@ -108,6 +110,7 @@ impl<'a> Building<'a> {
             settings: planned.settings,
             planned: planned.plugins,
             tools: Owners::default(),
+            commands: Commands::default(),
             digests: Vec::new(),
             plugins: Vec::new(),
             diagnostics: planned.diagnostics,
@@ -115,7 +118,11 @@ impl<'a> Building<'a> {
     }
 
     pub(super) fn note(&mut self, level: Level, phase: Phase, plugin: Option<&Name>, message: impl Into<String>) {
-        self.diagnostics.push(Diagnostic::new(level, phase, plugin, message));
+        let diagnostic = Diagnostic::new(level, phase, plugin, message);
+        // one that came with what is put back is known already
+        if !self.diagnostics.contains(&diagnostic) {
+            self.diagnostics.push(diagnostic);
+        }
     }
 
     async fn start(&mut self) {
@@ -144,7 +151,9 @@ impl<'a> Building<'a> {
     fn keep(&mut self, plugin: Arc<Plugin>) {
         if let Some(working) = plugin.working() {
             self.tools.keep(&plugin.id, &working.loaded.registration);
+            self.commands.keep(&plugin.id, &working.loaded.registration);
         }
+        self.diagnostics.extend(plugin.noted.iter().cloned());
         self.plugins.push(plugin);
     }
 
@@ -156,6 +165,7 @@ impl<'a> Building<'a> {
             identity,
             source,
         } = intended;
+        let known = self.diagnostics.len();
         let status = match &source {
             None => Status::Disabled,
             Some(Err(failure)) => Status::Failed(failure.clone()),
@@ -183,6 +193,7 @@ impl<'a> Building<'a> {
             access,
             identity,
             source: source.and_then(Result::ok),
+            noted: self.diagnostics[known..].to_vec(),
             status,
         }));
     }
@@ -228,7 +239,8 @@ impl<'a> Building<'a> {
             let message = "canon and canon-guardian both write the canon into prompts: switch one of them off";
             self.note(Level::Warn, Phase::Register, None, message);
         }
-        for diagnostic in &self.diagnostics {
+        let known = self.serving.map_or(&[][..], |serving| &serving.diagnostics);
+        for diagnostic in self.diagnostics.iter().filter(|it| !known.contains(it)) {
             diagnostic.log();
         }
         let telemetry = &supervision.telemetry;
@@ -241,7 +253,7 @@ impl<'a> Building<'a> {
             hooks: Arc::new(hooks),
             tools: Arc::new(tools),
         };
-        inventory.announce(telemetry);
+        inventory.announce(self.serving, telemetry);
         Built {
             inventory: Arc::new(inventory),
             digests: self.digests,

@@ -11,6 +11,7 @@ use understudy_plugins::hosts::Load;
 use understudy_plugins::manifest::HostKind;
 
 use super::candidates::Candidate;
+use super::staying::{self, Asked};
 use super::{Diagnostic, Failure, Inventory, Level, Loader, Phase, Plugin, Source};
 use crate::hooks::Access;
 use crate::registry::reload::diff::{Diff, Identity, canonical_hash};
@@ -49,7 +50,7 @@ impl Planned {
 impl Loader {
     /// Looks at what there is, and at what of it `serving` has already. Those that are `asked` for by name are taken anew
     /// though nothing of them has changed. It blocks: call it where that does no harm.
-    pub fn plan(&self, settings: Arc<Settings>, serving: Option<&Inventory>, asked: &[Name]) -> Planned {
+    pub fn plan(&self, settings: Arc<Settings>, serving: Option<&Inventory>, asked: Asked<'_>) -> Planned {
         let mut planned = Planned {
             settings,
             plugins: Vec::new(),
@@ -60,18 +61,18 @@ impl Loader {
             refused: None,
         };
         if planned.settings.plugins.enabled {
-            for candidate in self.candidates(&mut planned) {
+            let candidates = self.candidates(&mut planned);
+            for candidate in staying::kept_where_they_are(candidates, &mut planned, serving, &asked) {
                 let intended = self.intend(&planned.settings, candidate);
                 planned.plugins.push(intended);
             }
         }
         let served = serving.map(Inventory::identities).unwrap_or_default();
         let wanted = planned.identities();
-        let asks = |id: &Name| asked.iter().any(|name| name.eq_ignore_ascii_case(id));
-        let forced: Vec<Name> = wanted.keys().filter(|id| asks(id)).cloned().collect();
+        let forced: Vec<Name> = wanted.keys().filter(|id| asked.names(id)).cloned().collect();
         planned.diff = Diff::between(&served, &wanted, &forced);
         let known = |name: &&Name| !wanted.keys().any(|id| id.eq_ignore_ascii_case(name));
-        planned.unknown = asked.iter().filter(known).cloned().collect();
+        planned.unknown = asked.plugins.iter().filter(known).cloned().collect();
         let exclusive = |id: &Name| serving.and_then(|it| it.find(id)).is_some_and(|it| it.is_exclusive());
         planned.exclusive = planned.diff.ended.iter().any(exclusive);
         check_grants(&mut planned);
@@ -218,7 +219,11 @@ impl Inventory {
         Planned {
             settings: self.settings.clone(),
             plugins: self.plugins.iter().map(intended).collect(),
-            diagnostics: self.diagnostics.clone(),
+            // what was noted while they registered is noted again
+            diagnostics: (self.diagnostics.iter())
+                .filter(|it| matches!(it.phase, Phase::Discovery | Phase::Config))
+                .cloned()
+                .collect(),
             diff: Diff::default(),
             unknown: Vec::new(),
             exclusive: false,

@@ -1,6 +1,7 @@
 //! Inventory as the admin listener shows them.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::hooks::LoadedPlugin;
 use crate::plugin::InstanceState;
@@ -12,7 +13,7 @@ use understudy_plugins::{Registration, activation};
 
 use super::candidates::Candidate;
 use super::plan::Intended;
-use super::shapes::{Notice, Shape, notices, shape};
+use super::shapes::{self, Notice, Shape, notices, shape};
 use super::{Diagnostic, Failure, Inventory, Level, Phase, Planned, Plugin, Source, Status};
 
 /// Every plugin, and what people should know.
@@ -40,6 +41,11 @@ struct One {
     host: Option<&'static str>,
     enabled: bool,
     reason: &'static str,
+    /// Who has switched it on: `explicit`, `default`, or `disabled`.
+    enablement: &'static str,
+    explicitly_enabled: bool,
+    /// Whether it serves.
+    activated: bool,
     /// What it is needed for, and why.
     activation: Vec<String>,
     status: &'static str,
@@ -56,6 +62,8 @@ struct One {
     shape: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     capability_mode: Option<&'static str>,
+    capability_count: usize,
+    capabilities: Vec<Capability>,
     allow_conversation_access: bool,
     allow_prompt_injection: bool,
     hooks: Vec<OneHook>,
@@ -70,6 +78,13 @@ struct One {
     hook_calls: u64,
     calls_in_flight: u64,
     restarts: u64,
+}
+
+/// A kind of capability, and what of it a plugin has.
+#[derive(Serialize)]
+struct Capability {
+    kind: &'static str,
+    ids: Vec<Name>,
 }
 
 /// One command that a plugin has.
@@ -109,9 +124,15 @@ impl Inventory {
             Status::Loaded(working) => (working.served.failure(), None),
         };
         let shape = registration.map(shape);
+        let capabilities = registration.map(|it| capabilities(&plugin.id, it)).unwrap_or_default();
         One {
+            capability_count: capabilities.len(),
+            capabilities,
             enabled: plugin.cause.enables(),
             reason: plugin.cause.as_label(),
+            enablement: plugin.cause.enablement(),
+            explicitly_enabled: plugin.cause.enablement() == "explicit",
+            activated: plugin.state() == Some(InstanceState::Running),
             activation: activation::explained(plugin.cause, plugin.manifest.as_deref()),
             status: status(plugin),
             error,
@@ -137,9 +158,11 @@ impl Inventory {
         }
     }
 
-    /// Says once which plugins are loaded.
-    pub(super) fn announce(&self, telemetry: &Telemetry) {
-        for plugin in &self.plugins {
+    /// Says once which plugins are loaded: those that `before` had are known.
+    pub(super) fn announce(&self, before: Option<&Self>, telemetry: &Telemetry) {
+        let is_new =
+            |plugin: &&Arc<Plugin>| !before.is_some_and(|it| it.plugins.iter().any(|old| Arc::ptr_eq(old, plugin)));
+        for plugin in self.plugins.iter().filter(is_new) {
             let Some(working) = plugin.working() else { continue };
             let LoadedPlugin { registration, .. } = &working.loaded;
             let (hooks, policies) = (registration.hooks.len(), registration.policies.len());
@@ -181,6 +204,8 @@ impl One {
         Self {
             enabled: intended.cause.enables(),
             reason: intended.cause.as_label(),
+            enablement: intended.cause.enablement(),
+            explicitly_enabled: intended.cause.enablement() == "explicit",
             activation: activation::explained(intended.cause, intended.candidate.manifest.as_deref()),
             status,
             error,
@@ -222,6 +247,15 @@ fn status(plugin: &Plugin) -> &'static str {
         (Status::Loaded(_), Some(InstanceState::Failed)) => "failed",
         (Status::Loaded(_), _) => "loaded",
     }
+}
+
+fn capabilities(plugin: &Name, registration: &Registration) -> Vec<Capability> {
+    let kinds = shapes::capabilities(registration).into_iter();
+    let one = |kind| Capability {
+        kind,
+        ids: vec![plugin.clone()],
+    };
+    kinds.map(one).collect()
 }
 
 fn hooks(registration: &Registration) -> Vec<OneHook> {

@@ -50,10 +50,20 @@ impl Shape {
     }
 }
 
-/// The shape of what was registered. There are no capabilities to register: neither hooks, policies nor tools are one.
+/// The capabilities among what was registered, by the contract's names (§5.2). Neither hooks, policies, tools, services, routes nor
+/// commands are one.
+pub(super) fn capabilities(registration: &Registration) -> Vec<&'static str> {
+    let kinds = [("context-engine", registration.context_engine)];
+    let there = kinds.into_iter().filter(|(_, there)| *there);
+    there.map(|(kind, _)| kind).collect()
+}
+
+/// The shape of what was registered.
 pub(super) fn shape(registration: &Registration) -> Shape {
     let hooks = registration.hooks.len() + registration.policies.len();
-    Shape::of(0, hooks > 0, !registration.tools.is_empty())
+    let served = registration.services.len() + registration.routes.len();
+    let others = registration.tools.len() + registration.commands.len() + served;
+    Shape::of(capabilities(registration).len(), hooks > 0, others > 0)
 }
 
 /// A signal about one plugin: how well it fits this gateway.
@@ -97,7 +107,7 @@ mod tests {
 
     use understudy_messages::hooks::HookResult;
     use understudy_plugins::ToolRegistration;
-    use understudy_plugins::registration::{Handler, HookOptions};
+    use understudy_plugins::registration::{CommandRegistration, Handler, HookOptions, RouteOptions};
 
     use super::*;
 
@@ -133,5 +143,30 @@ mod tests {
         assert_eq!(shape(&registration), Shape::HookOnly);
         registration.tools.push(ToolRegistration::default());
         assert_eq!(shape(&registration), Shape::NonCapability);
+    }
+
+    #[test]
+    fn whoever_serves_beside_its_hooks_is_not_hook_only_and_an_engine_is_a_capability_case_t43() {
+        let handler = || Handler::Quick(Arc::new(|_, _| Ok(HookResult::None)));
+        let others: [fn(&mut Registration) -> bool; 3] = [
+            |it| it.service("clock"),
+            |it| it.route("/hook", &RouteOptions::default()),
+            |it| it.command(sync()),
+        ];
+        for register in others {
+            let mut registration = Registration::default();
+            registration.on("agent_end", HookOptions::default(), handler());
+            assert!(register(&mut registration));
+            assert_eq!(shape(&registration), Shape::NonCapability);
+            assert!(registration.context_engine() && capabilities(&registration) == ["context-engine"]);
+            assert_eq!(shape(&registration), Shape::PlainCapability);
+        }
+    }
+
+    fn sync() -> CommandRegistration {
+        CommandRegistration {
+            name: "sync".to_owned(),
+            description: None,
+        }
     }
 }

@@ -79,6 +79,8 @@ pub(super) struct Operation {
     busy: bool,
     generation: GenerationId,
     message: Option<String>,
+    /// What its receipt tells beside what was noted about plugins.
+    notices: Vec<String>,
     holders: (Vec<Holder>, usize),
     began: Instant,
 }
@@ -101,6 +103,7 @@ impl Operation {
             built: None,
             shards: None,
             message: None,
+            notices: Vec::new(),
             holders: Default::default(),
             ended: Vec::new(),
             started: Vec::new(),

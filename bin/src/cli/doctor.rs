@@ -51,7 +51,10 @@ pub(super) async fn run(args: Args, json: bool, hosts: &Hosts) -> anyhow::Result
         Some(_) => 0,
         None => Scrape::parse(&args.admin.get_text("/metrics").await?).count(TURNS.name, &[]),
     };
-    let findings = findings(&seen.report, turns);
+    let mut findings = findings(&seen.report, turns);
+    if seen.cold.is_none() {
+        findings.extend(configured(&args.admin.get("/admin/v1/status").await?));
+    }
     match json {
         true => {
             let shown = findings
@@ -102,6 +105,18 @@ fn findings(report: &Value, turns: u64) -> Vec<Finding> {
         }
     }
     findings
+}
+
+/// Why the configuration that was saved last does not serve.
+fn configured(status: &Value) -> Option<Finding> {
+    let why = status["configuration"]["fault"]["message"].as_str()?;
+    Some(Finding {
+        plugin: None,
+        message: format!(
+            "the configuration that was saved last does not serve: {}",
+            why.trim_end()
+        ),
+    })
 }
 
 /// What is wrong with an instance that was loaded and does not serve, or that has to.
@@ -179,6 +194,14 @@ mod tests {
         assert!(messages(&gone, 0)[0].contains("refused"));
         let failed = json!({ "id": "g", "status": "failed", "required": false, "error": "its code panicked" });
         assert!(messages(&failed, 0)[0].contains("panicked"));
+    }
+
+    #[test]
+    fn a_configuration_that_was_not_taken_is_named() {
+        let fault = json!({ "configuration": { "fault": { "message": "is wrong\n" } } });
+        let found = configured(&fault).expect("a finding");
+        assert!(found.message.ends_with("does not serve: is wrong"), "{}", found.message);
+        assert_eq!(configured(&json!({ "configuration": { "fault": null } })), None);
     }
 
     #[test]

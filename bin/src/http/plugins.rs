@@ -8,6 +8,7 @@ use actix_web::{HttpResponse, web};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use understudy_actors::inventory::Report;
 use understudy_messages::ids::{GenerationId, Name};
 use understudy_messages::registry::{Phase, Receipt, Reload, ReloadError, ReloadOutcome, Trigger};
 
@@ -16,7 +17,18 @@ use crate::app::Shared;
 /// Every plugin, and what people should know about them.
 pub(super) async fn list(shared: web::Data<Shared>) -> HttpResponse {
     let serving = shared.published.load();
-    HttpResponse::Ok().json(serving.map(|serving| serving.inventory.report()))
+    HttpResponse::Ok().json(serving.map(|serving| Listed {
+        generation: serving.id,
+        report: serving.inventory.report(),
+    }))
+}
+
+/// What a generation has.
+#[derive(Serialize)]
+struct Listed {
+    generation: GenerationId,
+    #[serde(flatten)]
+    report: Report,
 }
 
 /// The reload under way, or one that left something which does not serve; `null` when there is none.
@@ -69,15 +81,22 @@ fn failed(error: &ReloadError) -> HttpResponse {
     if let Some(wait) = error.retry_after_ms {
         response.insert_header((RETRY_AFTER, Duration::from_millis(wait).as_secs().max(1)));
     }
-    response.json(json!({ "error": Refusal { error, details: Details { runtime: error.into() } } }))
+    response.json(json!({ "error": Refusal::from(error) }))
 }
 
 /// A reload that failed; `details.runtime` has the contract's fields (§6).
 #[derive(Serialize)]
-struct Refusal<'a> {
+pub(super) struct Refusal<'a> {
     #[serde(flatten)]
     error: &'a ReloadError,
     details: Details<'a>,
+}
+
+impl<'a> From<&'a ReloadError> for Refusal<'a> {
+    fn from(error: &'a ReloadError) -> Self {
+        let details = Details { runtime: error.into() };
+        Self { error, details }
+    }
 }
 
 #[derive(Serialize)]

@@ -59,7 +59,13 @@ impl Operation {
             source_digests: built
                 .map(|built| built.digests.into_iter().collect())
                 .unwrap_or_default(),
-            warnings: warned.into_iter().take(WARNINGS.0).map(short).collect(),
+            warnings: self
+                .notices
+                .into_iter()
+                .chain(warned)
+                .take(WARNINGS.0)
+                .map(short)
+                .collect(),
             restart_required,
         }
     }

@@ -1,8 +1,9 @@
 //! What a reload looks at before it touches anything.
 
-use understudy_messages::registry::Reload;
+use understudy_messages::registry::{Reload, Trigger};
 
 use super::Operation;
+use crate::inventory::Asked;
 use crate::registry::barrier::Barred;
 use crate::registry::reload::machine::{Event, Plan};
 
@@ -18,7 +19,11 @@ impl Operation {
         let (loader, ask) = (self.context.loader.clone(), self.ask.clone());
         let serving = self.serving.clone();
         let settings = ask.settings.unwrap_or_else(|| serving.roster.settings().clone());
-        let plan = move || loader.plan(settings, Some(&serving.inventory), &ask.plugins);
+        let folders = ask.trigger == Trigger::Signal;
+        let plan = move || {
+            let plugins = &ask.plugins;
+            loader.plan(settings, Some(&serving.inventory), Asked { plugins, folders })
+        };
         let Ok(planned) = tokio::task::spawn_blocking(plan).await else {
             self.message = Some("The candidate could not be prepared.".to_owned());
             return Event::Refused;
