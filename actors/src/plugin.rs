@@ -25,7 +25,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Instant;
 use understudy_messages::context::CallEngine;
-use understudy_messages::hooks::HookResult;
+use understudy_messages::hooks::{Hook, HookResult};
 use understudy_messages::ids::Name;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
 use understudy_messages::service::{CallRoute, CallService, RouteAnswer};
@@ -232,6 +232,11 @@ impl Served {
         self.turn(Turn::Resume);
     }
 
+    /// Whether it has let go of all that it held.
+    pub fn is_gone(&self) -> bool {
+        self.life() == Life::Disposed
+    }
+
     fn life(&self) -> Life {
         *self.life.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -251,6 +256,7 @@ impl Served {
     /// Runs one call. A panic fails the instance, and nothing else.
     async fn run<T>(
         self: Arc<Self>,
+        caller: Caller,
         call: impl FnOnce(&dyn Instance) -> BoxFuture<'static, Result<T, CallError>>,
     ) -> Result<T, CallError> {
         // counted before it is looked at: whoever waits for an idle one misses nobody
@@ -259,7 +265,7 @@ impl Served {
             self.come_back();
             return Err(CallError::Gone);
         }
-        if !self.life().takes(Caller::New) {
+        if !self.life().takes(caller) {
             return Err(CallError::Gone);
         }
         let done = self.finish(call).await;
@@ -406,7 +412,10 @@ impl Handler<CallHook> for PluginInstanceActor {
     type Result = ResponseFuture<Result<HookResult, CallError>>;
 
     fn handle(&mut self, call: CallHook, _: &mut Context<Self>) -> Self::Result {
-        Box::pin(self.0.clone().run(|instance| instance.call_hook(call)))
+        // told of its end it takes no other calls any more
+        let is_last = call.event.hook() == Hook::GatewayStop;
+        let caller = if is_last { Caller::Inside } else { Caller::New };
+        Box::pin(self.0.clone().run(caller, |instance| instance.call_hook(call)))
     }
 }
 
@@ -414,7 +423,7 @@ impl Handler<CallTool> for PluginInstanceActor {
     type Result = ResponseFuture<Result<Value, CallError>>;
 
     fn handle(&mut self, call: CallTool, _: &mut Context<Self>) -> Self::Result {
-        Box::pin(self.0.clone().run(|instance| instance.call_tool(call)))
+        Box::pin(self.0.clone().run(Caller::New, |instance| instance.call_tool(call)))
     }
 }
 
@@ -423,7 +432,7 @@ impl Handler<CallRoute> for PluginInstanceActor {
 
     fn handle(&mut self, call: CallRoute, _: &mut Context<Self>) -> Self::Result {
         let named = Call::new(self.0.clone(), &call.route);
-        let done = self.0.clone().run(|instance| instance.call_route(call));
+        let done = self.0.clone().run(Caller::New, |instance| instance.call_route(call));
         Box::pin(done.inspect(move |_| drop(named)))
     }
 }
@@ -432,7 +441,7 @@ impl Handler<CallEngine> for PluginInstanceActor {
     type Result = ResponseFuture<Result<Value, CallError>>;
 
     fn handle(&mut self, call: CallEngine, _: &mut Context<Self>) -> Self::Result {
-        Box::pin(self.0.clone().run(|instance| instance.call_engine(call)))
+        Box::pin(self.0.clone().run(Caller::New, |instance| instance.call_engine(call)))
     }
 }
 

@@ -9,6 +9,7 @@ mod generation;
 mod held;
 mod holders;
 mod operation;
+mod origins;
 mod published;
 pub mod reload;
 mod roster;
@@ -36,10 +37,10 @@ use understudy_messages::registry::{
 use understudy_messages::settings::Settings;
 use understudy_messages::tools::TurnTools;
 
-pub(crate) use admission::GATE_WAIT;
 pub use admission::{Admission, AdmitTurn};
 pub use generation::{Generation, Shard};
 pub use held::Held;
+pub use origins::{Calling, Origins, TooDeep};
 pub use published::Published;
 pub use roster::{CastError, Roster};
 
@@ -157,6 +158,7 @@ impl RegistryActor {
     fn begin(&mut self) {
         if let Some(inventory) = self.context.inventory.0.swap(None) {
             self.publish(self.context.settings.clone(), inventory);
+            self.context.telemetry.started();
         }
     }
 
@@ -172,7 +174,11 @@ impl RegistryActor {
         self.context.ledgers.enter(id, &ledgers);
         let roster = Roster::new(settings);
         let generation = Generation::new(id, roster, inventory, ledgers, self.shards.clone());
-        let generation = Arc::new(generation.after(before.as_ref()));
+        let generation = Arc::new(
+            generation
+                .after(before.as_ref())
+                .known_to(self.context.published.origins()),
+        );
         self.context.telemetry.generation(id.0);
         self.context.published.store(generation.clone());
         // whoever looked before the swap and enters after it finds a closed gate, and asks for the new one
@@ -290,9 +296,9 @@ impl Handler<RegisterShard> for RegistryActor {
 impl Handler<AdmitTurn> for RegistryActor {
     type Result = ResponseFuture<Result<Held, AdmitError>>;
 
-    fn handle(&mut self, AdmitTurn(turn): AdmitTurn, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, AdmitTurn(comer): AdmitTurn, _: &mut Context<Self>) -> Self::Result {
         let (serving, now) = (self.context.published.load(), self.context.clock.now());
-        let answered = self.turnstile.ask(turn, serving.as_ref(), now);
+        let answered = self.turnstile.ask(comer, serving.as_ref(), now);
         Box::pin(async move { answered.await.unwrap_or(Err(AdmitError::ShuttingDown)) })
     }
 }

@@ -27,6 +27,7 @@ use understudy_messages::hooks::HookEvent;
 use understudy_messages::ports::{RegistryPort, Slot};
 use understudy_messages::registry::{CloseAdmission, Trigger};
 use understudy_plugins::hosts::Hosts;
+use understudy_plugins::listeners::Listeners;
 
 use crate::arbiter::SessionArbiter;
 use crate::config::ServerConfig;
@@ -131,7 +132,11 @@ impl App {
             clock: options.clock.clone(),
             telemetry,
         };
-        let loader = plugins::loader(hosts, &supervision);
+        let hosts = Hosts {
+            listeners: Listeners::new([api_addr, admin_addr]),
+            ..hosts.clone()
+        };
+        let loader = plugins::loader(&hosts, &supervision);
         let (shared, registry) = start_registry(config, &options, supervision, loader).await?;
         start_upkeep(&shared);
         let api_server = serve_api(shared.clone(), api, options.arbiters)?;

@@ -267,7 +267,7 @@ pub struct TerminalFailure {
     pub attempts: Vec<AttemptRecord>,
 }
 
-/// A turn ended. Exactly one per admitted turn.
+/// A turn ended. Exactly one for each turn that was admitted, and for each that was refused at the gate.
 #[derive(Clone, Debug, Serialize)]
 pub struct TurnEnded {
     /// The turn.

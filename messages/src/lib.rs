@@ -27,6 +27,7 @@ pub mod failure;
 pub mod hooks;
 pub mod ids;
 pub mod lease;
+pub mod origin;
 pub mod plugin;
 pub mod ports;
 pub mod provider;

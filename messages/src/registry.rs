@@ -8,6 +8,7 @@ use actix::{Message, Recipient};
 use tokio_util::sync::CancellationToken;
 
 use crate::ids::{GenerationId, Name, ShardIndex};
+use crate::origin::OriginToken;
 use crate::ports::{ProviderPorts, ShardPort, Slot};
 use crate::settings::Settings;
 
@@ -64,6 +65,9 @@ pub enum AdmitError {
     /// Too many turns wait at the gate.
     #[error("too many turns wait for admission")]
     QueueFull,
+    /// It was asked from inside of a turn that was asked from inside of a turn, and so on.
+    #[error("turns ask each other too deep")]
+    NestedTooDeep,
 }
 
 /// Open the gate again: those who waited come first.
@@ -199,6 +203,9 @@ pub struct Holder {
     /// The plugin that is held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plugin: Option<Name>,
+    /// The turn that it was asked from, where it was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
     /// For how long.
     #[serde(rename = "age_ms", serialize_with = "as_millis")]
     pub age: Duration,
@@ -220,6 +227,8 @@ pub struct Reload {
     pub wait: bool,
     /// Who asks.
     pub trigger: Trigger,
+    /// The turn or call that whoever asks says it asks from.
+    pub origin: Option<OriginToken>,
     /// Ends the reload as long as nothing was stopped: whoever asked is gone.
     pub requester: CancellationToken,
     /// Ends the reload as long as nothing was stopped: a newer one takes its place.
@@ -230,6 +239,8 @@ pub struct Reload {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
+    /// The gateway starts: the first generation.
+    Startup,
     /// An operator, by the admin API.
     Api,
     /// The configuration has changed on disk.
@@ -240,11 +251,12 @@ pub enum Trigger {
 
 impl Trigger {
     /// Every trigger.
-    pub const ALL: [Self; 3] = [Self::Api, Self::ConfigWatch, Self::Signal];
+    pub const ALL: [Self; 4] = [Self::Startup, Self::Api, Self::ConfigWatch, Self::Signal];
 
     /// The label's spelling.
     pub const fn as_label(self) -> &'static str {
         match self {
+            Self::Startup => "startup",
             Self::Api => "api",
             Self::ConfigWatch => "config_watch",
             Self::Signal => "signal",

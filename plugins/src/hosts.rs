@@ -11,6 +11,7 @@ use understudy_messages::ids::Name;
 use understudy_messages::settings::{PluginGrants, PluginLimits};
 
 use crate::Instance;
+use crate::listeners::Listeners;
 use crate::manifest::{HostKind, Manifest};
 use crate::native::{NativeInstance, NativePlugin};
 
@@ -33,6 +34,8 @@ pub struct Load {
     pub limits: PluginLimits,
     /// The one source of time.
     pub clock: Clock,
+    /// Where the gateway itself listens.
+    pub listeners: Listeners,
 }
 
 /// What came of it: an instance that has registered, or why there is none, in one line.
@@ -52,6 +55,8 @@ pub struct Hosts {
     pub process: Option<Constructor>,
     /// HTTP endpoints.
     pub webhook: Option<Constructor>,
+    /// Where the gateway that they are for listens; nowhere unless somebody says so.
+    pub listeners: Listeners,
 }
 
 impl Hosts {

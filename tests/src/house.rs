@@ -492,6 +492,7 @@ impl House {
             deadline: None,
             permit: self.permits.clone().try_acquire_owned().expect("a permit"),
             names_model: true,
+            origin: None,
         };
         let shard = self.shard.get().expect("a shard");
         shard.run.send(run).await.expect("alive").expect("taken");

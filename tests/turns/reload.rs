@@ -19,6 +19,7 @@ use crate::stage::{Reply, Stage, lead, question, read};
 mod blast;
 mod inside;
 mod let_go;
+mod origins;
 mod waits;
 
 /// What was told to which instance: its number, the turn, the hook.

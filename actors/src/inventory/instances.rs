@@ -63,6 +63,18 @@ impl Inventory {
         working.map(|working| working.served.clone()).collect()
     }
 
+    /// One of some plugins whose instance `next` does not have and that has not let go yet, though it cannot be there twice.
+    pub fn lingering<'a>(&self, plugins: &'a [Name], next: &Self) -> Option<&'a Name> {
+        let lingers = |plugin: &Plugin| {
+            let gone = plugin.working().is_none_or(|working| working.served.is_gone());
+            plugin.is_exclusive() && !gone
+        };
+        let id = self
+            .gone_from(next)
+            .find(|plugin| plugins.contains(&plugin.id) && lingers(plugin));
+        plugins.iter().find(|name| id.is_some_and(|plugin| plugin.id == **name))
+    }
+
     /// The instances of some plugins.
     pub fn instances(&self, plugins: &[Name]) -> Vec<Arc<Served>> {
         self.served(plugins).cloned().collect()

@@ -25,7 +25,7 @@ pub struct Planned {
     pub diff: Diff,
     /// Names that were asked for and that no plugin has which is on.
     pub unknown: Vec<Name>,
-    /// Whether an instance that goes holds what cannot be held twice.
+    /// Whether an instance in whose place another one comes holds what cannot be held twice.
     pub exclusive: bool,
     /// A plugin that serves and could not any longer though nobody switched it off, and why: then nothing is to be changed.
     pub refused: Option<(Name, String)>,
@@ -74,7 +74,8 @@ impl Loader {
         let known = |name: &&Name| !wanted.keys().any(|id| id.eq_ignore_ascii_case(name));
         planned.unknown = asked.plugins.iter().filter(known).cloned().collect();
         let exclusive = |id: &Name| serving.and_then(|it| it.find(id)).is_some_and(|it| it.is_exclusive());
-        planned.exclusive = planned.diff.ended.iter().any(exclusive);
+        let replaced = |id: &&Name| planned.diff.ended.contains(id);
+        planned.exclusive = planned.diff.started.iter().filter(replaced).any(exclusive);
         check_grants(&mut planned);
         self.gather_sources(&mut planned);
         planned.refused = serving.and_then(|serving| planned.refusal(serving));
@@ -139,6 +140,7 @@ impl Loader {
             grants: entry.grants,
             limits: entry.limits,
             clock: self.supervision.clock.clone(),
+            listeners: self.hosts.listeners.clone(),
         };
         Ok(Source { load, host, capture })
     }

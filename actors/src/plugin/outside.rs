@@ -57,6 +57,7 @@ impl Served {
             session: None,
             agent: None,
             plugin: Some(self.id.clone()),
+            parent: None,
             age: now.duration_since(*since),
         };
         calls.open.values().map(row).collect()

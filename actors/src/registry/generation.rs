@@ -17,6 +17,7 @@ use understudy_messages::settings::AgentSettings;
 
 use super::gate::Gate;
 use super::holders::Holders;
+use super::origins::Origins;
 use super::roster::Roster;
 use crate::hooks::Hooks;
 use crate::inventory::Inventory;
@@ -53,6 +54,7 @@ pub struct Generation {
     gates: Box<[Gate]>,
     emptied: Notify,
     holders: Holders,
+    origins: Arc<Origins>,
     /// Those before it that turns still held when it was published: they may use instances that it has as well.
     earlier: Box<[Weak<Self>]>,
 }
@@ -84,6 +86,7 @@ impl Generation {
             gates: gates.collect(),
             emptied: Notify::new(),
             holders: Holders::default(),
+            origins: Arc::default(),
             earlier: Box::default(),
         }
     }
@@ -94,6 +97,17 @@ impl Generation {
         let held = earlier.filter(|earlier| earlier.strong_count() > 0);
         self.earlier = held.chain(before.map(Arc::downgrade)).collect();
         self
+    }
+
+    /// Its turns are known there.
+    pub(super) fn known_to(mut self, origins: &Arc<Origins>) -> Self {
+        self.origins = origins.clone();
+        self
+    }
+
+    /// Where its turns are known.
+    pub(super) const fn origins(&self) -> &Arc<Origins> {
+        &self.origins
     }
 
     /// Who is called for which hook in turns of an agent.

@@ -75,6 +75,8 @@ pub(super) struct Operation {
     started: Vec<Name>,
     /// New instances that were not taken.
     discarded: Vec<Arc<Served>>,
+    /// Whether those that end have been told.
+    told: bool,
     /// Whether it is worth trying again soon.
     busy: bool,
     generation: GenerationId,
@@ -108,6 +110,7 @@ impl Operation {
             ended: Vec::new(),
             started: Vec::new(),
             discarded: Vec::new(),
+            told: false,
             busy: false,
             ask,
             serving,

@@ -13,9 +13,14 @@ use super::barrier::Barrier;
 use super::generation::Generation;
 use super::held::Agents;
 use super::operation::{MOST_HOLDERS, Progress};
+use super::origins::Origins;
 
 /// How often it is looked whether those that a reload waits for have left.
 const IDLE_LOOK: Duration = Duration::from_millis(500);
+
+/// How much longer a turn waits at the gate than a reload waits for those inside: when that wait has been in vain the old generation
+/// goes on, and with it every turn that was held.
+const AFTER_RELOAD: Duration = Duration::from_secs(15);
 
 /// The serving generation, for everyone to read without a message.
 #[derive(Debug, Default)]
@@ -27,6 +32,7 @@ pub struct Published {
     reload: ArcSwapOption<Progress>,
     barrier: Barrier,
     deferred: ArcSwapOption<Deferred>,
+    origins: Arc<Origins>,
 }
 
 /// The turns that a reload has waited for in vain.
@@ -50,6 +56,17 @@ impl Published {
             true => under_way,
             false => self.barrier.status().or(under_way),
         }
+    }
+
+    /// What plugins ask from inside of turns and calls is known there.
+    pub const fn origins(&self) -> &Arc<Origins> {
+        &self.origins
+    }
+
+    /// When a turn that waits at the gate gives up: at `usual`, or later where a reload says that it takes longer.
+    pub(super) fn gives_up(&self, usual: Instant) -> Instant {
+        let until = self.reload.load().as_ref().and_then(|progress| progress.until);
+        until.map_or(usual, |until| usual.max(until + AFTER_RELOAD))
     }
 
     /// What failed reloads left behind.

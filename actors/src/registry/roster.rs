@@ -79,6 +79,14 @@ impl Roster {
         }
     }
 
+    /// Who speaks, and whose model is asked first: the places of the agent and of the provider. `None` for names that stand for
+    /// nothing.
+    pub(super) fn chosen(&self, named: Option<&str>, model: &str) -> Option<(usize, usize)> {
+        let agent = self.agent_place(named, model)?;
+        let lead = self.chain(model)?.into_iter().next()?;
+        Some((agent, *self.providers.get(&lead.provider)?))
+    }
+
     /// The chain behind `model` (design §2.1). Duplicates are dropped, the first place is kept.
     ///
     /// An alias or an agent's name stands for its chain. A single model goes first, then the default agent's fallbacks and,

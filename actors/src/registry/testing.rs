@@ -8,6 +8,8 @@ use understudy_messages::request::Endpoint;
 use understudy_messages::settings::{AgentSettings, Api, ProviderSettings, Settings};
 use understudy_messages::turn::TurnRequest;
 
+use super::held::Comer;
+
 /// Providers `a` (big, shared), `b` (mid, shared) and `open` (any); alias `fast`; agent `support`.
 pub(crate) fn settings() -> Settings {
     let provider = |name: &str, models: Option<&[&str]>| {
@@ -74,6 +76,14 @@ pub(crate) fn turn(agent: Option<&str>) -> Arc<TurnRequest> {
         body,
         headers: Vec::new(),
     })
+}
+
+/// The same, asked from nowhere.
+pub(super) fn comer(agent: Option<&str>) -> Comer {
+    Comer {
+        turn: turn(agent),
+        within: Default::default(),
+    }
 }
 
 /// No plugins.

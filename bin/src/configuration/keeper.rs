@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use understudy_messages::origin::OriginToken;
 use understudy_messages::registry::{Phase, Receipt, Reload, ReloadError, ReloadOutcome, Trigger};
 
 use super::revisions::is_deferred;
@@ -35,7 +36,7 @@ impl Keeper {
     pub(super) async fn run(mut self) {
         loop {
             while let Some(newer) = self.newer.take() {
-                let _logged = self.install(&newer, Trigger::ConfigWatch).await;
+                let _logged = self.install(&newer, Trigger::ConfigWatch, None).await;
             }
             let waiting = self.known().waiting.clone();
             let shared = self.shared.clone();
@@ -47,8 +48,8 @@ impl Keeper {
                 biased;
                 order = self.orders.recv() => match order {
                     Some(Order::Look(trigger)) => self.look(trigger).await,
-                    Some(Order::Change { change, replaces, reply }) => {
-                        let _gone_meanwhile = reply.send(self.change(change, &replaces).await);
+                    Some(Order::Change { change, replaces, origin, reply }) => {
+                        let _gone_meanwhile = reply.send(self.change(change, &replaces, origin).await);
                     }
                     None => return,
                 },
@@ -75,7 +76,7 @@ impl Keeper {
                 self.learn(known.saved_as(found))
             }
             Ok(found) => {
-                let _logged = self.install(&found, trigger).await;
+                let _logged = self.install(&found, trigger, None).await;
             }
             Err(fault) => self.refuse(fault, trigger),
         }
@@ -130,7 +131,12 @@ impl Keeper {
         self.learn(self.known().refused(fault));
     }
 
-    async fn change(&mut self, change: Change, replaces: &str) -> Result<Changed, Refused> {
+    async fn change(
+        &mut self,
+        change: Change,
+        replaces: &str,
+        origin: Option<OriginToken>,
+    ) -> Result<Changed, Refused> {
         let known = self.known();
         let before = known.saved().clone();
         if replaces != "*" && replaces != before.id {
@@ -141,7 +147,7 @@ impl Keeper {
             Change::Back => known.before().ok_or(Refused::NothingBefore)?.clone(),
         };
         self.write(&revision).await?;
-        let ended = self.install(&revision, Trigger::Api).await;
+        let ended = self.install(&revision, Trigger::Api, origin).await;
         let stands = ended
             .as_ref()
             .map_or_else(|error| error.committed || is_deferred(error), |_| true);
@@ -205,8 +211,13 @@ impl Keeper {
     }
 
     /// Lets a revision serve, if it can, and remembers what came of it.
-    async fn install(&mut self, revision: &Arc<Revision>, trigger: Trigger) -> Result<Receipt, ReloadError> {
-        let ended = self.reload(revision, trigger).await;
+    async fn install(
+        &mut self,
+        revision: &Arc<Revision>,
+        trigger: Trigger,
+        origin: Option<OriginToken>,
+    ) -> Result<Receipt, ReloadError> {
+        let ended = self.reload(revision, trigger, origin).await;
         // one that was superseded has left no trace: its successor is about to be applied
         if self.newer.is_none() || ended.is_ok() {
             self.learn(
@@ -217,7 +228,12 @@ impl Keeper {
         ended
     }
 
-    async fn reload(&mut self, revision: &Arc<Revision>, trigger: Trigger) -> Result<Receipt, ReloadError> {
+    async fn reload(
+        &mut self,
+        revision: &Arc<Revision>,
+        trigger: Trigger,
+        origin: Option<OriginToken>,
+    ) -> Result<Receipt, ReloadError> {
         let Some(registry) = self.shared.registry.get() else {
             return Err(lost());
         };
@@ -227,6 +243,7 @@ impl Keeper {
             settings: Some(revision.settings.clone()),
             wait: false,
             trigger,
+            origin,
             requester: CancellationToken::new(),
             superseded: superseded.clone(),
         });

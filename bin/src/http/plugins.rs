@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use actix_web::http::StatusCode;
 use actix_web::http::header::RETRY_AFTER;
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -12,6 +12,7 @@ use understudy_actors::inventory::Report;
 use understudy_messages::ids::{GenerationId, Name};
 use understudy_messages::registry::{Phase, Receipt, Reload, ReloadError, ReloadOutcome, Trigger};
 
+use super::edge;
 use crate::app::Shared;
 
 /// Every plugin, and what people should know about them.
@@ -45,8 +46,8 @@ pub(super) struct Ask {
     wait: bool,
 }
 
-/// Replaces plugins. The reload is cancelled with its request, as long as nothing was stopped.
-pub(super) async fn reload(shared: web::Data<Shared>, ask: web::Json<Ask>) -> HttpResponse {
+/// Replaces plugins. One that asks for it from inside of its own call, or of a turn, is refused. The reload is cancelled with its request, as long as nothing was stopped.
+pub(super) async fn reload(shared: web::Data<Shared>, request: HttpRequest, ask: web::Json<Ask>) -> HttpResponse {
     let Some(registry) = shared.registry.get() else {
         return unavailable();
     };
@@ -58,6 +59,7 @@ pub(super) async fn reload(shared: web::Data<Shared>, ask: web::Json<Ask>) -> Ht
         settings: None,
         wait,
         trigger: Trigger::Api,
+        origin: edge::origin(request.headers()),
         requester,
         superseded: CancellationToken::new(),
     };

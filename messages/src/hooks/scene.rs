@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::{HookContext, Parsed, Snapshot};
 use crate::ids::{Name, SessionKey};
+use crate::origin::Origin;
 use crate::settings::AgentSettings;
 use crate::turn::{Candidate, TurnRequest};
 
@@ -16,17 +17,24 @@ pub struct Scene {
     request: Arc<TurnRequest>,
     agent: Arc<AgentSettings>,
     reader: Reader,
+    origin: Option<Origin>,
     context: OnceLock<Arc<HookContext>>,
     conversation: OnceLock<Arc<Snapshot>>,
 }
 
 impl Scene {
-    /// Of a turn in which `agent` speaks; nothing is made yet.
-    pub const fn new(request: Arc<TurnRequest>, agent: Arc<AgentSettings>, reader: Reader) -> Self {
+    /// Of a turn in which `agent` speaks, and which its plugins may name; nothing is made yet.
+    pub const fn new(
+        request: Arc<TurnRequest>,
+        agent: Arc<AgentSettings>,
+        reader: Reader,
+        origin: Option<Origin>,
+    ) -> Self {
         Self {
             request,
             agent,
             reader,
+            origin,
             context: OnceLock::new(),
             conversation: OnceLock::new(),
         }
@@ -42,6 +50,7 @@ impl Scene {
                 session_id: Some(self.session_id()),
                 workspace_dir: self.workspace(),
                 trigger: Some("user"),
+                origin: self.origin.clone(),
                 ..HookContext::default()
             })
         })

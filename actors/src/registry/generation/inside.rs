@@ -11,17 +11,25 @@ use understudy_messages::turn::TurnRequest;
 
 use super::Generation;
 use crate::registry::gate::Gate;
-use crate::registry::held::Agents;
+use crate::registry::held::{Agents, Comer};
 use crate::registry::operation::MOST_HOLDERS;
 
 impl Generation {
     /// Lets a turn in at the gate of its agent and tells which that is; `None` when it is closed.
-    pub(in crate::registry) fn enter(&self, turn: &Arc<TurnRequest>, now: Instant) -> Option<usize> {
-        let gate = self.gate_of(turn);
+    pub(in crate::registry) fn enter(&self, comer: &Comer, now: Instant) -> Option<usize> {
+        let gate = self.gate_of(&comer.turn);
         self.gates.get(gate)?.enter().then(|| {
-            self.holders.enter(turn, gate, now);
+            self.holders.enter(comer, gate, now);
             gate
         })
+    }
+
+    /// Lets a turn in beside one that is inside at `gate` and stays until this has returned.
+    pub(in crate::registry) fn enter_beside(&self, comer: &Comer, gate: usize, now: Instant) {
+        if let Some(gate) = self.gates.get(gate) {
+            gate.enter_beside();
+        }
+        self.holders.enter(comer, gate, now);
     }
 
     /// A turn that came in at a gate leaves.
@@ -65,6 +73,12 @@ impl Generation {
     pub(in crate::registry) fn leases_of(&self, agents: &Agents) -> u64 {
         let concerned = self.gates.iter().enumerate().filter(|(place, _)| agents.has(*place));
         concerned.map(|(_, gate)| gate.holders()).sum()
+    }
+
+    /// One of some plugins whose old instance an earlier generation still has, though it cannot be there twice.
+    pub(in crate::registry) fn lingering(&self, plugins: &[Name]) -> Option<Name> {
+        let mut earlier = self.earlier.iter().filter_map(Weak::upgrade);
+        earlier.find_map(|earlier| earlier.inventory.lingering(plugins, &self.inventory).cloned())
     }
 
     /// Who they are, and who holds an earlier one: the oldest first, at most `most`, and how many more there are.

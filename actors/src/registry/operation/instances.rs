@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use understudy_messages::clock::Instant;
 use understudy_messages::hooks::HookEvent;
+use understudy_messages::ids::Name;
 
 use super::Operation;
 use crate::plugin::Served;
@@ -17,6 +18,8 @@ const LAST_CALLS: Duration = Duration::from_secs(15);
 
 /// Why an instance that a failed reload has left behind does not serve.
 const AWAY: &str = "a reload has ended it, and neither new nor old code could take its place";
+/// What an instance is told that is about to be replaced.
+const STOP: HookEvent = HookEvent::GatewayStop { reason: "reload" };
 
 impl Operation {
     /// Waits until no turn and no other call uses what is to end.
@@ -26,7 +29,11 @@ impl Operation {
         self.serving.inventory.idle(&self.ended).await;
     }
 
+    /// Tells the old instances that their end has come, while they can still do something about it, and stops their services.
     pub(super) async fn stop_services(&mut self) -> Event {
+        let ending = self.serving.inventory.hooks().only(&self.ended);
+        ending.observe(STOP, Arc::default()).await;
+        self.told = true;
         let cleanup = self.serving.inventory.stop_services(&self.ended).await;
         self.say_of(cleanup);
         Event::Stopped(cleanup)
@@ -109,22 +116,41 @@ impl Operation {
     }
 
     /// Tells the plugins, and lets the old instances go once the last turn that holds them has ended.
-    pub(super) fn settle(&self) -> Event {
+    pub(super) fn settle(&mut self) -> Event {
+        self.notices.extend(self.put_off());
         let (old, clock) = (self.serving.clone(), self.context.clock.clone());
         let (Some(new), None) = (self.context.published.load(), &self.message) else {
             return Event::Unsettled;
         };
         let tasks = self.context.loader.supervision.tasks.clone();
-        let stop = HookEvent::GatewayStop { reason: "reload" };
+        let told = self.told;
         tasks.spawn("retirement", async move {
             old.empty().await;
-            let gone = old.inventory.hooks_but(&new.inventory);
-            gone.observe(stop, Arc::default()).await;
+            if !told {
+                old.inventory
+                    .hooks_but(&new.inventory)
+                    .observe(STOP, Arc::default())
+                    .await;
+            }
             let last_calls = old.inventory.idle_but(&new.inventory);
             let _in_time_or_cut_off = clock.timeout_at(clock.now() + LAST_CALLS, last_calls).await;
             old.inventory.retire_but(&new.inventory).await;
         });
         Event::Settled
+    }
+
+    /// What still holds instances that are switched off and end without a successor: nobody has waited for that.
+    fn put_off(&self) -> Vec<String> {
+        let off = self.ended.iter().filter(|id| !self.started.contains(id));
+        let held = |id: &Name| {
+            self.serving
+                .leases_of(&self.serving.agents_using(std::slice::from_ref(id)))
+        };
+        let held = off.map(|id| (id, held(id))).filter(|(_, turns)| *turns > 0);
+        held.map(|(id, turns)| {
+            format!("{id}: lets go of what it holds once the {turns} turns that it is called in have ended")
+        })
+        .collect()
     }
 
     /// Waits for the cleanup of the old instances, and of the new ones that were not taken.

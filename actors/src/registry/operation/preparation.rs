@@ -46,6 +46,14 @@ impl Operation {
             self.message = Some(barred.to_string());
             return Event::Refused;
         }
+        if let Some(lingers) = self.serving.lingering(&self.started) {
+            self.busy = true;
+            self.message = Some(Barred::Pending(lingers).to_string());
+            return Event::Refused;
+        }
+        if self.is_from_inside() {
+            return self.from_inside();
+        }
         let plan = Plan {
             changes: !planned.diff.is_empty() || self.changes_settings(),
             exclusive: planned.exclusive,
@@ -58,6 +66,28 @@ impl Operation {
         }
         self.show("reloading", None, None);
         Event::Prepared(plan)
+    }
+
+    /// Whether it is asked for by what would be waited for.
+    fn is_from_inside(&self) -> bool {
+        let asks = self
+            .ask
+            .origin
+            .and_then(|token| self.context.published.origins().find(token));
+        asks.is_some_and(|asks| asks.uses(&self.ended))
+    }
+
+    /// Plugins wait for their own end. What is saved serves by itself once they have ended.
+    fn from_inside(&mut self) -> Event {
+        let names = self.ended.iter().map(|name| &**name).collect::<Vec<_>>().join(", ");
+        let (what, event) = match self.ask.settings {
+            None => ("Try again after the call.", Event::Refused),
+            Some(_) => ("It is applied once the call has ended.", Event::FromInside),
+        };
+        self.message = Some(format!(
+            "A plugin cannot replace itself while its own call, or a turn that it is called in, waits for that: {names}. {what}"
+        ));
+        event
     }
 
     fn changes_settings(&self) -> bool {

@@ -79,6 +79,8 @@ pub enum Event {
     Prepared(Plan),
     /// It is not, or it may not be: nothing was touched.
     Refused,
+    /// It is asked for by what it would wait for. Nothing was touched.
+    FromInside,
     /// A newer one takes its place.
     Superseded,
     /// Whoever asked is gone.
@@ -239,6 +241,7 @@ fn candidate(event: Event) -> Next {
         }
         (_, Event::Prepared(_)) => Some((State::Registering { stopped: false }, vec![Effect::Register])),
         (_, Event::Refused | Event::Superseded) => done(ReloadOutcome::Rejected, Vec::new()),
+        (_, Event::FromInside) => done(ReloadOutcome::Deferred, vec![Effect::RetryWhenIdle]),
         (_, Event::RequesterGone | Event::Shutdown) => done(ReloadOutcome::Cancelled, Vec::new()),
         _ => None,
     }
