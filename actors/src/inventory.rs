@@ -12,6 +12,7 @@ mod load;
 mod names;
 mod plan;
 mod policies;
+mod providers;
 mod report;
 mod required;
 mod routes;
@@ -38,6 +39,7 @@ use understudy_plugins::manifest::{HostKind, Manifest, Resources};
 use self::candidates::Candidate;
 pub use self::load::{BuildError, Built, Loader};
 pub use self::plan::Planned;
+use self::providers::Offered;
 pub use self::report::Report;
 pub use self::routes::Routed;
 pub use self::staying::Asked;
@@ -51,6 +53,7 @@ use crate::tools::Tools;
 pub struct Inventory {
     /// What it was made from.
     settings: Arc<Settings>,
+    offered: Offered,
     plugins: Vec<Arc<Plugin>>,
     diagnostics: Vec<Diagnostic>,
     hooks: Arc<Hooks>,
@@ -253,6 +256,7 @@ impl Inventory {
     /// Of plugins that nobody loaded: handlers and tools alone.
     pub fn of(settings: Arc<Settings>, hooks: Arc<Hooks>, tools: Arc<Tools>) -> Self {
         Self {
+            offered: Offered::none(settings.clone()),
             settings,
             plugins: Vec::new(),
             diagnostics: Vec::new(),

@@ -56,7 +56,7 @@ use crate::telemetry::Telemetry;
 /// What outlives a registry actor that is started again.
 #[derive(Clone)]
 pub struct RegistryContext {
-    /// What the first generation is built from.
+    /// What the first generation serves.
     pub settings: Arc<Settings>,
     /// What makes plugins.
     pub loader: Loader,
@@ -74,6 +74,8 @@ pub struct RegistryContext {
     pub tap: EventTap,
     /// Where the ledgers of generations are found.
     pub ledgers: Arc<LedgerBook>,
+    /// The port of the API, which plugins are told.
+    pub port: u16,
 }
 
 /// Plugins until they are published: from then on they are held by generations alone.
@@ -157,12 +159,13 @@ impl RegistryActor {
 
     fn begin(&mut self) {
         if let Some(inventory) = self.context.inventory.0.swap(None) {
-            self.publish(self.context.settings.clone(), inventory);
+            self.publish(inventory);
             self.context.telemetry.started();
         }
     }
 
-    fn publish(&mut self, settings: Arc<Settings>, inventory: Arc<Inventory>) -> GenerationId {
+    fn publish(&mut self, inventory: Arc<Inventory>) -> GenerationId {
+        let settings = inventory.serves().clone();
         let before = self.context.published.load();
         let id = GenerationId(before.as_ref().map_or(1, |serving| serving.id.0 + 1));
         self.context.telemetry.install(&settings);
@@ -172,7 +175,7 @@ impl RegistryActor {
         let ledgers = Arc::new(Ledgers::new(&settings, known, self.context.clock.now()));
         // before the first turn: whoever conducts it looks here
         self.context.ledgers.enter(id, &ledgers);
-        let roster = Roster::new(settings);
+        let roster = Roster::new(settings).expecting(inventory.declared_providers());
         let generation = Generation::new(id, roster, inventory, ledgers, self.shards.clone());
         let generation = Arc::new(
             generation
@@ -202,7 +205,7 @@ impl RegistryActor {
             }
             self.shards = shards;
         }
-        Ok(self.publish(swap.settings, swap.inventory))
+        Ok(self.publish(swap.inventory))
     }
 
     fn reload(&mut self, ask: Reload, registry: Addr<Self>) -> Reloading {

@@ -26,6 +26,7 @@ use understudy_messages::clock::{Clock, Instant};
 use understudy_messages::hooks::HookEvent;
 use understudy_messages::ports::{RegistryPort, Slot};
 use understudy_messages::registry::{CloseAdmission, Trigger};
+use understudy_messages::settings::Settings;
 use understudy_plugins::hosts::Hosts;
 use understudy_plugins::listeners::Listeners;
 
@@ -51,6 +52,8 @@ const CONNECTION_GRACE: Duration = Duration::from_secs(5);
 pub struct Shared {
     /// What the app was started with.
     pub(crate) config: ServerConfig,
+    /// What its first generation serves.
+    pub(crate) first: Arc<Settings>,
     /// What it is configured with by now.
     pub(crate) configuration: Configuration,
     /// The one source of time.
@@ -137,7 +140,7 @@ impl App {
             ..hosts.clone()
         };
         let loader = plugins::loader(&hosts, &supervision);
-        let (shared, registry) = start_registry(config, &options, supervision, loader).await?;
+        let (shared, registry) = start_registry(config, &options, supervision, loader, api_addr.port()).await?;
         start_upkeep(&shared);
         let api_server = serve_api(shared.clone(), api, options.arbiters)?;
         let admin_server = serve_admin(shared.clone(), admin)?;
@@ -192,7 +195,7 @@ impl App {
     async fn tell_stop(&self) {
         if let Some(serving) = self.shared.published.load() {
             let event = HookEvent::GatewayStop { reason: "shutdown" };
-            serving.inventory.hooks().observe(event, Arc::default()).await;
+            let _logged = serving.inventory.hooks().observe(event, Arc::default()).await;
         }
     }
 
@@ -264,17 +267,20 @@ async fn start_registry(
     options: &AppOptions,
     supervision: Supervision,
     loader: Loader,
+    port: u16,
 ) -> anyhow::Result<(Arc<Shared>, Arbiter)> {
     let (published, tap) = (Arc::new(Published::default()), EventTap::default());
     let ledgers = Arc::new(LedgerBook::default());
     let (registry, admit) = (Arc::new(Slot::default()), Arc::new(Slot::default()));
     let first = Revision::of(config.clone());
-    let settings = first.settings.clone();
+    let inventory = loader.load(&first.settings).await;
+    let settings = inventory.serves().clone();
     let (configuration, orders) = Configuration::new(first);
     let context = RegistryContext {
-        inventory: loader.load(&settings).await.into(),
+        inventory: inventory.into(),
         loader,
-        settings,
+        settings: settings.clone(),
+        port,
         shards_expected: options.arbiters,
         published: published.clone(),
         clock: options.clock.clone(),
@@ -302,6 +308,7 @@ async fn start_registry(
         tap,
         configuration,
         config,
+        first: settings,
     });
     configuration::start(&shared, orders);
     let arbiter = start_registry_actor(context, supervision, registry, admit).await?;

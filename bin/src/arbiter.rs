@@ -101,10 +101,7 @@ async fn register(
 ) -> anyhow::Result<ShardIndex> {
     loop {
         let serving = shared.published.load();
-        let settings = serving.map_or_else(
-            || shared.configuration.known().serving.settings.clone(),
-            |it| it.roster.settings().clone(),
-        );
+        let settings = serving.map_or_else(|| shared.first.clone(), |it| it.roster.settings().clone());
         let registry = shared.registry.get().context("there is no registry yet")?;
         let starts = pool.get().context("there is no pool of providers yet")?;
         let start = StartProviders {

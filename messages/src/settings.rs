@@ -14,7 +14,8 @@ pub use self::plugins::{
 };
 use crate::ids::{ModelRef, Name};
 
-/// Everything that a generation serves from. Valid by construction: every reference resolves.
+/// Everything that a generation serves from. Valid by construction: every reference resolves, except that chains may name
+/// providers which a plugin declares.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Providers by name.
@@ -110,6 +111,23 @@ pub struct ProviderSettings {
     pub key_order: KeyOrder,
     /// Whether streams are asked for usage that the client did not ask for.
     pub ask_usage: bool,
+}
+
+impl ProviderSettings {
+    /// A provider that asks for no credential and of which nothing else is said.
+    pub const fn new(name: Name, api: Api, base_url: String) -> Self {
+        Self {
+            name,
+            api,
+            base_url,
+            api_keys: Vec::new(),
+            models: None,
+            aggregator: false,
+            quota_group: None,
+            key_order: KeyOrder::Listed,
+            ask_usage: false,
+        }
+    }
 }
 
 impl PartialEq for ProviderSettings {

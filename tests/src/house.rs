@@ -405,6 +405,7 @@ impl House {
             telemetry: provider.telemetry.clone(),
             ledgers: provider.ledgers.clone(),
             tap: self.tap.clone(),
+            port: 0,
         };
         let (port, slot) = (registry.clone(), admit.clone());
         supervision.supervise(

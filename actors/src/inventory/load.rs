@@ -11,6 +11,7 @@ use understudy_plugins::hosts::Hosts;
 
 use super::commands::Commands;
 use super::plan::Intended;
+use super::providers::Offered;
 use super::required::GATES;
 use super::tools::Owners;
 use super::{Asked, Diagnostic, Inventory, Level, Phase, Planned, Plugin, Status};
@@ -216,6 +217,18 @@ impl<'a> Building<'a> {
         })
     }
 
+    /// The settings, with the providers that plugins bring.
+    fn offer(&mut self) -> Offered {
+        let working = self.plugins.iter().filter_map(|plugin| plugin.working());
+        let brought: Vec<_> = working.map(|it| (&it.loaded.id, &*it.loaded.registration)).collect();
+        let before = self.serving.map(|serving| &serving.offered);
+        let (offered, refusals) = Offered::of(&self.settings, &brought, before);
+        for (plugin, why) in refusals {
+            self.note(Level::Error, Phase::Register, Some(&plugin), why);
+        }
+        offered
+    }
+
     fn finish(mut self) -> Built {
         let working = || self.plugins.iter().filter_map(|plugin| plugin.working());
         let loaded: Vec<LoadedPlugin> = working().map(|working| working.loaded.clone()).collect();
@@ -234,6 +247,7 @@ impl<'a> Building<'a> {
         for (plugin, why) in left_out {
             self.note(Level::Warn, Phase::Register, Some(&plugin), format!("left out: {why}"));
         }
+        let offered = self.offer();
         let injects = |id: &str| table.of(Hook::BeforePromptBuild).iter().any(|it| &*it.plugin == id);
         if injects("canon") && injects("canon-guardian") {
             let message = "canon and canon-guardian both write the canon into prompts: switch one of them off";
@@ -248,6 +262,7 @@ impl<'a> Building<'a> {
         let hooks = Hooks::new(Arc::new(table), clock, tasks, telemetry.clone());
         let inventory = Inventory {
             settings: self.settings,
+            offered,
             plugins: self.plugins,
             diagnostics: self.diagnostics,
             hooks: Arc::new(hooks),

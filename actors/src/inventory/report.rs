@@ -64,6 +64,8 @@ struct One {
     capability_mode: Option<&'static str>,
     capability_count: usize,
     capabilities: Vec<Capability>,
+    /// Providers that it brings and that are served.
+    providers: Vec<Name>,
     allow_conversation_access: bool,
     allow_prompt_injection: bool,
     hooks: Vec<OneHook>,
@@ -124,7 +126,9 @@ impl Inventory {
             Status::Loaded(working) => (working.served.failure(), None),
         };
         let shape = registration.map(shape);
-        let capabilities = registration.map(|it| capabilities(&plugin.id, it)).unwrap_or_default();
+        let providers = self.brought_by(&plugin.id);
+        let capabilities = registration.map(|it| capabilities(plugin, &providers, it));
+        let capabilities = capabilities.unwrap_or_default();
         One {
             capability_count: capabilities.len(),
             capabilities,
@@ -141,6 +145,7 @@ impl Inventory {
             digest: plugin.source.as_ref().and_then(Source::digest),
             shape: shape.map(Shape::as_label),
             capability_mode: shape.map(Shape::mode),
+            providers,
             allow_conversation_access: plugin.access.conversation,
             allow_prompt_injection: plugin.access.injection,
             hooks: registration.map(hooks).unwrap_or_default(),
@@ -156,6 +161,11 @@ impl Inventory {
             restarts: working.map_or(0, |working| working.served.restarts()),
             ..One::found(&plugin.as_candidate())
         }
+    }
+
+    fn brought_by(&self, plugin: &Name) -> Vec<Name> {
+        let own = self.providers().filter(|(owner, _)| *owner == plugin);
+        own.map(|(_, provider)| provider.settings.name.clone()).collect()
     }
 
     /// Says once which plugins are loaded: those that `before` had are known.
@@ -249,13 +259,13 @@ fn status(plugin: &Plugin) -> &'static str {
     }
 }
 
-fn capabilities(plugin: &Name, registration: &Registration) -> Vec<Capability> {
-    let kinds = shapes::capabilities(registration).into_iter();
-    let one = |kind| Capability {
-        kind,
-        ids: vec![plugin.clone()],
+fn capabilities(plugin: &Plugin, providers: &[Name], registration: &Registration) -> Vec<Capability> {
+    let ids = |kind| match kind {
+        "text-inference" => providers.to_vec(),
+        _ => vec![plugin.id.clone()],
     };
-    kinds.map(one).collect()
+    let kinds = shapes::capabilities(registration).into_iter();
+    kinds.map(|kind| Capability { kind, ids: ids(kind) }).collect()
 }
 
 fn hooks(registration: &Registration) -> Vec<OneHook> {

@@ -50,20 +50,21 @@ impl Shape {
     }
 }
 
-/// The capabilities among what was registered, by the contract's names (§5.2). Neither hooks, policies, tools, services, routes nor
-/// commands are one.
+/// The kinds of capabilities that were registered, in the contract's words. Neither hooks, policies nor tools are one.
 pub(super) fn capabilities(registration: &Registration) -> Vec<&'static str> {
-    let kinds = [("context-engine", registration.context_engine)];
-    let there = kinds.into_iter().filter(|(_, there)| *there);
-    there.map(|(kind, _)| kind).collect()
+    let text = (!registration.providers.is_empty()).then_some("text-inference");
+    let engine = registration.context_engine.then_some("context-engine");
+    text.into_iter().chain(engine).collect()
 }
 
 /// The shape of what was registered.
 pub(super) fn shape(registration: &Registration) -> Shape {
     let hooks = registration.hooks.len() + registration.policies.len();
-    let served = registration.services.len() + registration.routes.len();
-    let others = registration.tools.len() + registration.commands.len() + served;
-    Shape::of(capabilities(registration).len(), hooks > 0, others > 0)
+    let others = !registration.tools.is_empty()
+        || !registration.services.is_empty()
+        || !registration.routes.is_empty()
+        || !registration.commands.is_empty();
+    Shape::of(capabilities(registration).len(), hooks > 0, others)
 }
 
 /// A signal about one plugin: how well it fits this gateway.
@@ -106,8 +107,9 @@ mod tests {
     use std::sync::Arc;
 
     use understudy_messages::hooks::HookResult;
+    use understudy_messages::settings::{Api, ProviderSettings};
     use understudy_plugins::ToolRegistration;
-    use understudy_plugins::registration::{CommandRegistration, Handler, HookOptions, RouteOptions};
+    use understudy_plugins::registration::{Handler, HookOptions, ProviderRegistration};
 
     use super::*;
 
@@ -143,30 +145,19 @@ mod tests {
         assert_eq!(shape(&registration), Shape::HookOnly);
         registration.tools.push(ToolRegistration::default());
         assert_eq!(shape(&registration), Shape::NonCapability);
+        let url = "http://127.0.0.1:1".to_owned();
+        let provider = ProviderSettings::new("acme".into(), Api::OpenaiChat, url);
+        assert!(registration.provider(ProviderRegistration::new(provider)));
+        assert_eq!(shape(&registration), Shape::PlainCapability);
+        assert!(registration.context_engine());
+        assert_eq!(shape(&registration), Shape::HybridCapability);
     }
 
     #[test]
-    fn whoever_serves_beside_its_hooks_is_not_hook_only_and_an_engine_is_a_capability_case_t43() {
-        let handler = || Handler::Quick(Arc::new(|_, _| Ok(HookResult::None)));
-        let others: [fn(&mut Registration) -> bool; 3] = [
-            |it| it.service("clock"),
-            |it| it.route("/hook", &RouteOptions::default()),
-            |it| it.command(sync()),
-        ];
-        for register in others {
-            let mut registration = Registration::default();
-            registration.on("agent_end", HookOptions::default(), handler());
-            assert!(register(&mut registration));
-            assert_eq!(shape(&registration), Shape::NonCapability);
-            assert!(registration.context_engine() && capabilities(&registration) == ["context-engine"]);
-            assert_eq!(shape(&registration), Shape::PlainCapability);
-        }
-    }
-
-    fn sync() -> CommandRegistration {
-        CommandRegistration {
-            name: "sync".to_owned(),
-            description: None,
-        }
+    fn a_service_beside_hooks_is_no_hook_only_plugin_case_t43() {
+        let mut registration = Registration::default();
+        registration.on("agent_end", HookOptions::default(), Handler::Instance(0));
+        assert!(registration.service("sync"));
+        assert_eq!(shape(&registration), Shape::NonCapability);
     }
 }

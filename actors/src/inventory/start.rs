@@ -16,7 +16,7 @@ use understudy_plugins::{Instance, Registration};
 
 use super::load::Building;
 use super::required::is_guard;
-use super::{Failure, Level, Phase, Source, Working, policies, routes, tools};
+use super::{Failure, Level, Phase, Source, Working, policies, providers, routes, tools};
 
 /// How long one plugin may take to register.
 const REGISTER: Duration = Duration::from_secs(30);
@@ -130,11 +130,13 @@ impl Building<'_> {
         let mut refused = policies::admit(manifest, &mut registration);
         refused.extend(routes::admit(&load.id, &mut registration));
         refused.extend(self.commands.admit(&load.id, &mut registration));
+        refused.extend(providers::admit(manifest, &mut registration));
         for refusal in refused {
             self.note(Level::Error, Phase::Register, Some(&load.id), refusal);
         }
         warnings.extend(policies::absent(manifest, &registration));
         warnings.extend(tools::absent(manifest, registered));
+        warnings.extend(providers::absent(manifest, &registration));
         if judges_tools(&registration) && !access.conversation {
             let message = "guards tools without seeing the conversation: it gets the narrow event, unless \
                            hooks.allowConversationAccess is true";

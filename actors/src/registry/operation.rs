@@ -18,7 +18,6 @@ use understudy_messages::clock::Instant;
 use understudy_messages::events;
 use understudy_messages::ids::{GenerationId, Name};
 use understudy_messages::registry::{Holder, Phase, Receipt, Reload, ReloadError, ReopenAdmission};
-use understudy_messages::settings::Settings;
 use uuid::Uuid;
 
 pub(super) use self::progress::Progress;
@@ -42,13 +41,12 @@ pub(super) const MOST_HOLDERS: usize = 64;
 #[rtype(result = "()")]
 pub(super) struct HoldFor(pub(super) Agents);
 
-/// Let a new inventory, and perhaps new settings, serve.
+/// Let a new inventory serve, with the settings that it serves.
 #[derive(Clone, Message)]
 #[rtype(result = "Result<GenerationId, ArbiterChanged>")]
 pub(super) struct Swap {
-    pub(super) settings: Arc<Settings>,
     pub(super) inventory: Arc<Inventory>,
-    /// The arbiters, with the providers of new settings.
+    /// The arbiters, with its providers where those are others.
     pub(super) shards: Option<Vec<Arc<Shard>>>,
 }
 
@@ -143,7 +141,10 @@ impl Operation {
 
     /// Once the gateway stops, nothing more is built. What has been put back is let go with all that serves.
     fn or_shutdown(&self, event: Event) -> Event {
-        let too_late = matches!(self.machine.state(), State::Published | State::Done(_)) || event == Event::Restored;
+        let too_late = matches!(
+            self.machine.state(),
+            State::Publishing { .. } | State::Published | State::Done(_)
+        ) || event == Event::Restored;
         match self.shutdown.is_cancelled() && !too_late {
             true => Event::Shutdown,
             false => event,
@@ -175,8 +176,8 @@ impl Operation {
                 self.discard().await;
                 None
             }
-            Effect::Publish => self.publish().await,
-            Effect::Settle => Some(self.settle()),
+            Effect::Publish => Some(self.publish().await),
+            Effect::Settle => Some(self.settle().await),
             Effect::JoinCleanup(until) => Some(self.join_cleanup(until).await),
             Effect::Restore => Some(self.restore().await),
             Effect::MarkUnready => {
@@ -190,27 +191,21 @@ impl Operation {
         }
     }
 
-    async fn publish(&mut self) -> Option<Event> {
-        let built = self.built.as_mut()?;
-        let (settings, shards) = match self.machine.state() {
-            State::Published => (self.ask.settings.clone(), self.shards.take()),
-            _ => (None, None),
+    async fn publish(&mut self) -> Event {
+        let Some(inventory) = self.built.as_ref().map(|built| built.inventory.clone()) else {
+            return Event::NotPublished;
         };
-        let swap = Swap {
-            settings: settings.unwrap_or_else(|| self.serving.roster.settings().clone()),
-            inventory: built.inventory.clone(),
-            shards,
-        };
-        match staffing::publish(&self.registry, &self.serving, swap).await {
+        let shards = self.shards.take();
+        match staffing::publish(&self.registry, &self.serving, Swap { inventory, shards }).await {
             Ok(generation) => {
                 self.generation = generation;
                 let changed = events::Event::PluginsChanged { generation };
                 self.context.tap.publish(|| changed);
-                None
+                Event::Published
             }
             Err(error) => {
                 self.message = Some(error.to_string());
-                None
+                Event::NotPublished
             }
         }
     }

@@ -1,11 +1,11 @@
 //! Who may answer which request: names resolved to chains, by the settings of one generation. Pure.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use understudy_messages::ids::{ModelRef, Name};
 use understudy_messages::settings::{AgentSettings, Settings};
-use understudy_messages::turn::{Candidate, Cast, FallbackPolicy};
+use understudy_messages::turn::{Absent, Candidate, Cast, FallbackPolicy};
 
 /// Everything that a name in a request may stand for.
 #[derive(Debug)]
@@ -14,6 +14,8 @@ pub struct Roster {
     providers: HashMap<Name, usize>,
     listed: HashMap<ModelRef, Arc<Candidate>>,
     bare: HashMap<Name, Vec<ModelRef>>,
+    /// Providers that are named and are not there: a plugin has to bring them.
+    expected: HashSet<Name>,
 }
 
 /// A name that stands for nothing.
@@ -25,6 +27,9 @@ pub enum CastError {
     /// No agent has this name.
     #[error("no such agent")]
     UnknownAgent,
+    /// Every model that it stands for is one whose provider a plugin brings, and none of these serves; this is the first.
+    #[error("the provider of {0} is not there")]
+    NotServing(ModelRef),
 }
 
 impl Roster {
@@ -40,6 +45,7 @@ impl Roster {
             providers,
             listed: HashMap::new(),
             bare: HashMap::new(),
+            expected: HashSet::new(),
             settings: settings.clone(),
         };
         for provider in settings.providers.values() {
@@ -48,10 +54,19 @@ impl Roster {
                 roster.bare.entry(model.clone()).or_default().push(reference);
             }
         }
-        for model in settings.listed() {
-            roster.list(&model);
+        let listed = settings.listed();
+        for model in &listed {
+            roster.list(model);
         }
-        roster
+        roster.expecting(listed.iter().map(|model| &model.provider))
+    }
+
+    /// This one, in which providers of these names are no strangers' though they may be missing.
+    #[must_use]
+    pub fn expecting<'a>(mut self, providers: impl Iterator<Item = &'a Name>) -> Self {
+        let missing = providers.filter(|name| !self.settings.providers.contains_key(*name));
+        self.expected.extend(missing.cloned());
+        self
     }
 
     /// The settings that this roster was made from.
@@ -96,7 +111,7 @@ impl Roster {
     /// stands for nothing is passed over (contract §5.1).
     ///
     /// # Errors
-    /// [`CastError::UnknownModel`] for a name that stands for nothing.
+    /// [`CastError::UnknownModel`] for a name that stands for nothing, [`CastError::NotServing`] where nobody is there.
     pub fn cast(&self, model: &str, fallbacks: Option<&[String]>) -> Result<Cast, CastError> {
         let mut chain = self.chain(model).ok_or(CastError::UnknownModel)?;
         if let Some(fallbacks) = fallbacks {
@@ -104,17 +119,34 @@ impl Roster {
             chain.extend(fallbacks.iter().filter_map(|name| self.stands_for(name)).flatten());
         }
         let mut candidates: Vec<Arc<Candidate>> = Vec::with_capacity(chain.len());
+        let mut absent: Vec<Absent> = Vec::new();
         for model in chain {
-            if candidates.iter().all(|seen| seen.model != model) {
-                candidates.push(self.candidate(&model).ok_or(CastError::UnknownModel)?);
+            let known = candidates.iter().any(|seen| seen.model == model);
+            if known || absent.iter().any(|seen| seen.model == model) {
+                continue;
+            }
+            match self.candidate(&model) {
+                Some(candidate) => candidates.push(candidate),
+                None if self.expected.contains(&model.provider) => {
+                    let before = candidates.len();
+                    absent.push(Absent { model, before });
+                }
+                None => return Err(CastError::UnknownModel),
             }
         }
-        let policy = match (fallbacks, candidates.len()) {
+        if let (true, Some(first)) = (candidates.is_empty(), absent.first()) {
+            return Err(CastError::NotServing(first.model.clone()));
+        }
+        let policy = match (fallbacks, candidates.len() + absent.len()) {
             (_, 1) => FallbackPolicy::Strict,
             (Some(_), _) => FallbackPolicy::List,
             (None, _) => FallbackPolicy::Inherited,
         };
-        Ok(Cast { policy, candidates })
+        Ok(Cast {
+            policy,
+            candidates,
+            absent,
+        })
     }
 
     /// The names that a client may ask for, in the order in which they are shown: aliases, agents, listed models.
@@ -165,7 +197,8 @@ impl Roster {
             return Some(only.clone());
         }
         let reference = ModelRef::parse(model)?;
-        self.candidate(&reference).map(|_| reference)
+        let known = self.candidate(&reference).is_some() || self.expected.contains(&reference.provider);
+        known.then_some(reference)
     }
 
     fn candidate(&self, model: &ModelRef) -> Option<Arc<Candidate>> {

@@ -88,10 +88,15 @@ pub(super) fn comer(agent: Option<&str>) -> Comer {
 
 /// No plugins.
 pub(crate) fn no_plugins() -> Arc<crate::inventory::Inventory> {
+    no_plugins_of(&settings())
+}
+
+/// No plugins, and these settings.
+pub(crate) fn no_plugins_of(settings: &Settings) -> Arc<crate::inventory::Inventory> {
     let telemetry = crate::telemetry::Telemetry::new().expect("sound");
     let clock = understudy_messages::clock::Clock::movable();
     let tools = crate::tools::Tools::none(clock.clone());
     let hooks = crate::hooks::Hooks::nobody(clock, crate::supervision::Tasks::new(), telemetry);
-    let inventory = crate::inventory::Inventory::of(Arc::new(settings()), Arc::new(hooks), Arc::new(tools));
+    let inventory = crate::inventory::Inventory::of(Arc::new(settings.clone()), Arc::new(hooks), Arc::new(tools));
     Arc::new(inventory)
 }

@@ -8,7 +8,7 @@ use understudy_messages::ports::Slot;
 use understudy_plugins::capture::Captures;
 use understudy_plugins::hosts::Hosts;
 
-use super::testing::{no_plugins, settings};
+use super::testing::{no_plugins, no_plugins_of, settings};
 use super::*;
 use crate::supervision::{Supervision, Tasks};
 
@@ -39,6 +39,7 @@ fn registry() -> RegistryActor {
         telemetry,
         tap: EventTap::default(),
         ledgers: Arc::default(),
+        port: 0,
     };
     RegistryActor::new(context, EndOfLife::unwatched())
 }
@@ -60,8 +61,7 @@ fn fewer() -> Settings {
 
 fn swap(settings: &Settings, shards: Vec<Arc<Shard>>) -> Swap {
     Swap {
-        settings: Arc::new(settings.clone()),
-        inventory: no_plugins(),
+        inventory: no_plugins_of(settings),
         shards: Some(shards),
     }
 }

@@ -327,6 +327,13 @@ impl Refusal {
                 "model_not_found",
                 "No model, alias or agent of this name is configured.",
             ),
+            Self::Cast(CastError::NotServing(model)) => {
+                let provider = &model.provider;
+                let sentence = format!(
+                    "The provider {provider} is a plugin's that does not serve: whoever runs the gateway has to look at its plugins."
+                );
+                ours(503, "provider_not_serving", &sentence)
+            }
             Self::Cast(CastError::UnknownAgent) => ours(404, "agent_not_found", "No agent of this name is configured."),
         }
     }

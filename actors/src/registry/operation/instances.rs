@@ -6,12 +6,15 @@ use std::time::Duration;
 use understudy_messages::clock::Instant;
 use understudy_messages::hooks::HookEvent;
 use understudy_messages::ids::Name;
+use understudy_messages::plugin::CallError;
 
 use super::Operation;
+use crate::inventory::Inventory;
 use crate::plugin::Served;
+use crate::registry::generation::Generation;
 use crate::registry::held::Agents;
 use crate::registry::reload::machine::{Cleanup, Event, State};
-use crate::registry::staffing;
+use crate::registry::staffing::{self, StaffError};
 
 /// How long calls that are no turn's may still take in an instance that nobody else uses: as long as a route's.
 const LAST_CALLS: Duration = Duration::from_secs(15);
@@ -86,19 +89,14 @@ impl Operation {
         if self.ask.superseded.is_cancelled() && !stopped {
             return Event::Superseded;
         }
-        if let Some(settings) = &self.ask.settings {
-            match staffing::staff(&self.serving, settings).await {
-                Ok(shards) => self.shards = Some(shards),
-                Err(error) => {
-                    self.message = Some(error.to_string());
-                    return Event::StartFailed;
-                }
-            }
-        }
-        let Some(built) = &self.built else {
+        let Some(inventory) = self.built.as_ref().map(|built| built.inventory.clone()) else {
             return Event::StartFailed;
         };
-        match built.inventory.start_services(&self.started).await {
+        if let Err(error) = self.staff(&inventory).await {
+            self.message = Some(error.to_string());
+            return Event::StartFailed;
+        }
+        match inventory.start_services(&self.started).await {
             Ok(()) => Event::Started,
             Err(why) => {
                 self.message = Some(format!("The plugin {why}. What served before goes on."));
@@ -107,7 +105,17 @@ impl Operation {
         }
     }
 
+    /// Starts the providers of what is to serve, where they are others than those that do.
+    async fn staff(&mut self, inventory: &Inventory) -> Result<(), StaffError> {
+        self.shards = match inventory.serves() == self.serving.roster.settings() {
+            true => None,
+            false => Some(staffing::staff(&self.serving, inventory.serves()).await?),
+        };
+        Ok(())
+    }
+
     pub(super) async fn discard(&mut self) {
+        self.shards = None;
         if let Some(built) = self.built.take() {
             let (old, new) = (&self.serving.inventory, built.inventory);
             self.discarded.extend(new.instances_but(old));
@@ -115,28 +123,44 @@ impl Operation {
         }
     }
 
-    /// Tells the plugins, and lets the old instances go once the last turn that holds them has ended.
-    pub(super) fn settle(&mut self) -> Event {
+    /// Lets the old instances go once the last turn that holds them has ended, and tells the new ones that they serve. What of
+    /// that fails is told and changes nothing any more; providers are looked at again then, as they are to serve (contract R-108).
+    pub(super) async fn settle(&mut self) -> Event {
         self.notices.extend(self.put_off());
-        let (old, clock) = (self.serving.clone(), self.context.clock.clone());
-        let (Some(new), None) = (self.context.published.load(), &self.message) else {
+        let Some(new) = self.context.published.load() else {
             return Event::Unsettled;
         };
+        self.let_go(&new);
+        let start = HookEvent::GatewayStart {
+            port: self.context.port,
+        };
+        let told = new.inventory.hooks_but(&self.serving.inventory);
+        let failed = told.observe(start, Arc::default()).await;
+        if failed.is_empty() {
+            return Event::Settled;
+        }
+        let again = match self.shutdown.is_cancelled() {
+            true => Ok(Vec::new()),
+            false => staffing::staff(&new, new.inventory.serves()).await,
+        };
+        self.message = Some(unsettled(&failed, again.err().as_ref()));
+        Event::Unsettled
+    }
+
+    fn let_go(&self, new: &Arc<Generation>) {
+        let (old, new, clock) = (self.serving.clone(), new.clone(), self.context.clock.clone());
         let tasks = self.context.loader.supervision.tasks.clone();
         let told = self.told;
         tasks.spawn("retirement", async move {
             old.empty().await;
             if !told {
-                old.inventory
-                    .hooks_but(&new.inventory)
-                    .observe(STOP, Arc::default())
-                    .await;
+                let gone = old.inventory.hooks_but(&new.inventory);
+                let _logged = gone.observe(STOP, Arc::default()).await;
             }
             let last_calls = old.inventory.idle_but(&new.inventory);
             let _in_time_or_cut_off = clock.timeout_at(clock.now() + LAST_CALLS, last_calls).await;
             old.inventory.retire_but(&new.inventory).await;
         });
-        Event::Settled
     }
 
     /// What still holds instances that are switched off and end without a successor: nobody has waited for that.
@@ -184,8 +208,12 @@ impl Operation {
         let failed = match loader.restore(serving, &self.ended).await {
             Ok(built) => {
                 let started = built.inventory.start_services(&self.ended).await;
+                let staffed = self.staff(&built.inventory).await.map_err(|error| error.to_string());
                 self.built = Some(built);
-                started.err()
+                match started.and(staffed) {
+                    Ok(()) => self.serve_again().await,
+                    Err(error) => Some(error),
+                }
             }
             Err(error) => {
                 let why = error.to_string();
@@ -201,6 +229,18 @@ impl Operation {
         Event::RestoreFailed
     }
 
+    /// Publishes what was put back; why that could not be done.
+    async fn serve_again(&mut self) -> Option<String> {
+        let failed = self.message.take();
+        match self.publish().await {
+            Event::Published => {
+                self.message = failed;
+                None
+            }
+            _ => self.message.take(),
+        }
+    }
+
     /// Those that were to end do not serve, until a later reload puts something in their place.
     pub(super) fn bar(&self) {
         let gone = self.serving.inventory.instances(&self.ended);
@@ -212,5 +252,22 @@ impl Operation {
     fn leftovers(&self) -> Vec<Arc<Served>> {
         let old = self.serving.inventory.instances(&self.ended);
         [old, self.discarded.clone()].concat()
+    }
+}
+
+/// What failed after a publication, and what to do about it.
+fn unsettled(failed: &[(Name, CallError)], providers: Option<&StaffError>) -> String {
+    let starts: Vec<String> = failed
+        .iter()
+        .map(|(plugin, error)| format!("gateway_start of {plugin} {error}"))
+        .collect();
+    let starts = starts.join("; ");
+    let advice = "Look at the log, and reload what failed";
+    match providers {
+        None => format!("The new generation serves, but {starts}. {advice}."),
+        Some(error) => format!(
+            "The new generation serves, but {starts}. Its providers could not be started again either: {error} {advice}; \
+             restart the gateway where its models do not answer."
+        ),
     }
 }

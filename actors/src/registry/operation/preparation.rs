@@ -18,7 +18,7 @@ impl Operation {
         }
         let (loader, ask) = (self.context.loader.clone(), self.ask.clone());
         let serving = self.serving.clone();
-        let settings = ask.settings.unwrap_or_else(|| serving.roster.settings().clone());
+        let settings = ask.settings.unwrap_or_else(|| serving.inventory.settings().clone());
         let folders = ask.trigger == Trigger::Signal;
         let plan = move || {
             let plugins = &ask.plugins;
@@ -91,7 +91,7 @@ impl Operation {
     }
 
     fn changes_settings(&self) -> bool {
-        let serving = self.serving.roster.settings();
+        let serving = self.serving.inventory.settings();
         self.ask.settings.as_ref().is_some_and(|settings| settings != serving)
     }
 }

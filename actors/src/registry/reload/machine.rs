@@ -1,9 +1,9 @@
 //! One reload, step by step (contract-registry §2, amended by design §4). Pure: events in, effects out.
 //!
 //! ```text
-//! Candidate ─ shared ──────────────────────────────► Registering ► Starting ► Published ► applied
-//!     └─ exclusive ► Draining ► Stopping ► Disposing ──┘               │
-//!                        └ deadline, cancelled: rolled back            └ failed after a stop: Recovering ► restored, failed
+//! Candidate ─ shared ──────────────────────────────► Registering ► Starting ► Publishing ► Published ► applied, degraded
+//!     └─ exclusive ► Draining ► Stopping ► Disposing ──┘               │           │
+//!                        └ deadline, cancelled: rolled back            └───────────┴ after a stop: Recovering ► restored, failed
 //! ```
 //!
 //! Where only the configuration has changed, an old service that is late to stop is waited for in `Recovering`, and disposal goes on.
@@ -32,6 +32,11 @@ pub enum State {
     },
     /// Their services start.
     Starting {
+        /// Whether the old ones are gone.
+        stopped: bool,
+    },
+    /// The registry is asked to let the new generation serve.
+    Publishing {
         /// Whether the old ones are gone.
         stopped: bool,
     },
@@ -101,6 +106,10 @@ pub enum Event {
     Started,
     /// One is not.
     StartFailed,
+    /// The new generation serves.
+    Published,
+    /// It could not be published: the old one is what is published.
+    NotPublished,
     /// What follows a publication has been done.
     Settled,
     /// Some of it failed.
@@ -144,7 +153,7 @@ pub enum Effect {
     Settle,
     /// Wait for the original cleanup of the old instances.
     JoinCleanup(Instant),
-    /// Register the old code anew and start it.
+    /// Register the old code anew, start it and let it serve.
     Restore,
     /// Not ready: say who and why, until a later reload succeeds.
     MarkUnready,
@@ -187,6 +196,7 @@ impl Machine {
             State::Stopping | State::Disposing => Phase::Dispose,
             State::Registering { .. }
             | State::Starting { .. }
+            | State::Publishing { .. }
             | State::Published
             | State::Recovering { .. }
             | State::Done(_) => Phase::Activate,
@@ -213,7 +223,7 @@ impl Machine {
             State::Candidate => candidate(event),
             State::Draining { .. } => draining(event, self.watched),
             State::Stopping | State::Disposing => clearing(self.state, event, self.watched, recover_until),
-            State::Registering { stopped } | State::Starting { stopped } => {
+            State::Registering { stopped } | State::Starting { stopped } | State::Publishing { stopped } => {
                 building(self.state, event, stopped, recover_until)
             }
             State::Published => published(event),
@@ -283,15 +293,19 @@ fn building(state: State, event: Event, stopped: bool, recover_until: Instant) -
     let discard = || vec![Effect::Discard];
     match (state, event) {
         (State::Registering { .. }, Event::Registered) => Some((State::Starting { stopped }, vec![Effect::Start])),
-        (State::Starting { .. }, Event::Started) => {
-            let effects = vec![Effect::Publish, Effect::OpenGate, Effect::Settle];
-            Some((State::Published, effects))
+        (State::Starting { .. }, Event::Started) => Some((State::Publishing { stopped }, vec![Effect::Publish])),
+        (State::Publishing { .. }, Event::Published) => {
+            Some((State::Published, vec![Effect::OpenGate, Effect::Settle]))
         }
-        (State::Registering { .. }, Event::RegistrationFailed) | (State::Starting { .. }, Event::StartFailed) => {
-            match stopped {
-                false => done(ReloadOutcome::RolledBack, discard()),
-                true => Some(recover(discard(), recover_until, false)),
-            }
+        (State::Registering { .. }, Event::RegistrationFailed)
+        | (State::Starting { .. }, Event::StartFailed)
+        | (State::Publishing { .. }, Event::NotPublished) => match stopped {
+            false => done(ReloadOutcome::RolledBack, discard()),
+            true => Some(recover(discard(), recover_until, false)),
+        },
+        // whether it was published is about to be known
+        (State::Publishing { .. }, Event::Shutdown | Event::RequesterGone | Event::Superseded) => {
+            Some((state, Vec::new()))
         }
         (_, Event::Shutdown) => done(ReloadOutcome::Cancelled, discard()),
         (_, Event::RequesterGone) if !stopped => done(ReloadOutcome::Cancelled, discard()),
@@ -315,7 +329,7 @@ fn recovering(state: State, event: Event) -> Next {
     match (state, event) {
         (State::Recovering { forward: true, .. }, Event::CleanedUp) => Some((State::Disposing, vec![Effect::Dispose])),
         (_, Event::CleanedUp) => Some((state, vec![Effect::Restore])),
-        (_, Event::Restored) => done(ReloadOutcome::Restored, vec![Effect::Publish, Effect::OpenGate]),
+        (_, Event::Restored) => done(ReloadOutcome::Restored, vec![Effect::OpenGate]),
         (_, Event::RestoreFailed | Event::Deadline) => barred(),
         (_, Event::Shutdown) => done(ReloadOutcome::Cancelled, Vec::new()),
         (_, Event::RequesterGone | Event::Superseded) => Some((state, Vec::new())),

@@ -108,6 +108,9 @@ pub(super) fn resolve(field: &Field<'_>, text: &Text, providers: &Providers) -> 
         return None;
     };
     let Some(provider) = providers.by_name.get(&model.provider) else {
+        if providers.brought.has(&model.provider) {
+            return Some(model);
+        }
         field.refuse_text(
             text,
             "names a provider that is not configured",

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use reqwest::Url;
 use secrecy::SecretString;
 use understudy_messages::ids::{ModelRef, Name};
-use understudy_messages::settings::{Api, KeyOrder, ProviderSettings};
+use understudy_messages::settings::{Api, ProviderSettings};
 
+use super::brought::Brought;
 use super::models::check_name;
 use crate::config::field::{Field, Section, Text};
 use crate::config::words::Words;
@@ -18,6 +19,8 @@ pub(super) struct Providers {
     pub(super) by_name: BTreeMap<Name, Arc<ProviderSettings>>,
     /// The listed model that stands first in the document.
     pub(super) first_model: Option<ModelRef>,
+    /// Those that plugins bring.
+    pub(super) brought: Brought,
 }
 
 /// A provider known by name: what need not be written for it.
@@ -70,15 +73,18 @@ impl Vendor {
     }
 }
 
-pub(super) fn providers(field: &Field<'_>) -> Providers {
+pub(super) fn providers(field: &Field<'_>, brought: Brought) -> Providers {
     let entries = field.entries();
-    if entries.is_empty() && (field.is_absent() || field.is_section()) {
+    if entries.is_empty() && (field.is_absent() || field.is_section()) && brought.is_empty() {
         field.refuse(
             "names no provider",
             "add one: `openai: { api_key: \"${OPENAI_API_KEY}\" }`",
         );
     }
-    let mut providers = Providers::default();
+    let mut providers = Providers {
+        brought,
+        ..Providers::default()
+    };
     for (name, entry) in entries {
         check_name(&name, &entry);
         let settings = provider(name.clone(), &entry);
@@ -93,17 +99,7 @@ pub(super) fn providers(field: &Field<'_>) -> Providers {
 
 fn provider(name: Name, field: &Field<'_>) -> ProviderSettings {
     let vendor = VENDORS.iter().find(|vendor| *vendor.name == *name);
-    let mut settings = ProviderSettings {
-        name,
-        api: Api::OpenaiChat,
-        base_url: String::new(),
-        api_keys: Vec::new(),
-        models: None,
-        aggregator: false,
-        quota_group: None,
-        key_order: KeyOrder::default(),
-        ask_usage: false,
-    };
+    let mut settings = ProviderSettings::new(name, Api::OpenaiChat, String::new());
     field.section(|keys| {
         settings.api = read_api(&keys.key("api"), vendor).unwrap_or(settings.api);
         let base_url = keys.key("base_url");

@@ -54,7 +54,12 @@ fn drained(rest: &[Event]) -> Vec<Event> {
 
 #[test]
 fn an_exclusive_one_drains_stops_disposes_registers_starts_and_publishes_in_this_order() {
-    let (state, effects) = play(&drained(&[Event::Registered, Event::Started, Event::Settled]));
+    let (state, effects) = play(&drained(&[
+        Event::Registered,
+        Event::Started,
+        Event::Published,
+        Event::Settled,
+    ]));
     assert_eq!(state, State::Done(ReloadOutcome::Applied));
     assert!(matches!(effects[0], Effect::HoldGate(_)));
     assert_eq!(
@@ -78,6 +83,7 @@ fn a_shared_one_touches_neither_gate_nor_old_instances() {
         Event::Prepared(plan(false, false)),
         Event::Registered,
         Event::Started,
+        Event::Published,
         Event::Settled,
     ]);
     assert_eq!(state, State::Done(ReloadOutcome::Applied));
@@ -115,6 +121,8 @@ fn whoever_asked_may_leave_before_anything_was_stopped_and_not_after_case_t6_t7_
         Event::Registered,
         Event::Started,
         Event::RequesterGone,
+        Event::Published,
+        Event::RequesterGone,
         Event::Settled,
     ]);
     assert_eq!(outcome(&gone_late), ReloadOutcome::Applied);
@@ -139,13 +147,17 @@ fn what_failed_after_a_stop_is_put_back_once_the_old_cleanup_ended_case_t24_t25(
         exclusive(&late_stop),
         drained(&[Event::RegistrationFailed, Event::CleanedUp, Event::Restored]),
         drained(&[Event::Registered, Event::StartFailed, Event::CleanedUp, Event::Restored]),
+        drained(&[
+            Event::Registered,
+            Event::Started,
+            Event::NotPublished,
+            Event::CleanedUp,
+            Event::Restored,
+        ]),
     ] {
         let (state, effects) = play(&events);
         assert_eq!(state, State::Done(ReloadOutcome::Restored));
-        assert_eq!(
-            effects[effects.len() - 3..],
-            [Effect::Restore, Effect::Publish, Effect::OpenGate]
-        );
+        assert_eq!(effects[effects.len() - 2..], [Effect::Restore, Effect::OpenGate]);
     }
 }
 
@@ -206,9 +218,27 @@ fn a_failed_start_of_a_shared_one_changes_nothing() {
 }
 
 #[test]
+fn one_that_could_not_be_published_is_not_told_as_published() {
+    let shared = [
+        Event::Prepared(plan(false, false)),
+        Event::Registered,
+        Event::Started,
+        Event::NotPublished,
+    ];
+    let (state, effects) = play(&shared);
+    assert_eq!(state, State::Done(ReloadOutcome::RolledBack));
+    assert_eq!(effects[effects.len() - 2..], [Effect::Publish, Effect::Discard]);
+}
+
+#[test]
 fn what_fails_after_publication_leaves_it_published_case_t30() {
     assert_eq!(
-        outcome(&drained(&[Event::Registered, Event::Started, Event::Unsettled])),
+        outcome(&drained(&[
+            Event::Registered,
+            Event::Started,
+            Event::Published,
+            Event::Unsettled
+        ])),
         ReloadOutcome::Degraded
     );
 }
@@ -237,6 +267,8 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::RegistrationFailed),
         4 => Just(Event::Started),
         1 => Just(Event::StartFailed),
+        4 => Just(Event::Published),
+        1 => Just(Event::NotPublished),
         2 => Just(Event::Settled),
         1 => Just(Event::Unsettled),
         2 => Just(Event::CleanedUp),
@@ -283,10 +315,10 @@ proptest! {
         }
         prop_assert!(effects.iter().filter(|effect| **effect == Effect::Publish).count() <= 1);
         prop_assert!(effects.iter().filter(|effect| **effect == Effect::Dispose).count() <= 1);
-        if place(Effect::Publish).is_some() {
+        if place(Effect::Settle).is_some() {
             let served = matches!(
                 machine.state(),
-                State::Published | State::Done(ReloadOutcome::Applied | ReloadOutcome::Degraded | ReloadOutcome::Restored)
+                State::Published | State::Done(ReloadOutcome::Applied | ReloadOutcome::Degraded)
             );
             prop_assert!(served, "{:?}", machine);
         }
