@@ -56,8 +56,18 @@ pub struct BuildError {
 impl Loader {
     /// The plugins of the first generation.
     pub async fn load(&self, settings: &Arc<Settings>) -> Arc<Inventory> {
+        self.first(settings, true).await
+    }
+
+    /// The plugins as somebody looks at them: they register, and none of their services starts.
+    pub async fn inspect(&self, settings: &Arc<Settings>) -> Arc<Inventory> {
+        self.first(settings, false).await
+    }
+
+    async fn first(&self, settings: &Arc<Settings>, serves: bool) -> Arc<Inventory> {
         let planned = self.plan(settings.clone(), None, Asked::default());
         let mut building = Building::new(self, None, planned);
+        building.serves = serves;
         building.start().await;
         building.finish().inventory
     }
@@ -94,6 +104,8 @@ impl Loader {
 pub(super) struct Building<'a> {
     pub(super) loader: &'a Loader,
     pub(super) serving: Option<&'a Inventory>,
+    /// Whether what is built is to serve at once.
+    pub(super) serves: bool,
     pub(super) settings: Arc<Settings>,
     planned: Vec<Intended>,
     pub(super) tools: Owners,
@@ -108,6 +120,7 @@ impl<'a> Building<'a> {
         Self {
             loader,
             serving,
+            serves: serving.is_none(),
             settings: planned.settings,
             planned: planned.plugins,
             tools: Owners::default(),

@@ -165,6 +165,15 @@ fn check_grants(planned: &mut Planned) {
 }
 
 impl Planned {
+    /// A plugin whose source is not as somebody expects it, and what it is.
+    pub fn is_another<'a>(&self, (plugin, expected): (&'a Name, &String)) -> Option<(&'a Name, String)> {
+        let mut all = self.plugins.iter();
+        let intended = all.find(|it| it.candidate.id.eq_ignore_ascii_case(plugin))?;
+        let source = intended.source.as_ref().and_then(|source| source.as_ref().ok());
+        let found = source.and_then(Source::digest).unwrap_or_else(|| "none".to_owned());
+        (found != *expected).then_some((plugin, found))
+    }
+
     /// A guard that is gone is no open gate: one that serves is let go when somebody switches it off, and for no other reason.
     fn refusal(&self, serving: &Inventory) -> Option<(Name, String)> {
         let serves = |id: &str| serving.find(id).is_some_and(|plugin| plugin.working().is_some());

@@ -245,7 +245,7 @@ impl Planned {
 }
 
 impl Source {
-    fn digest(&self) -> Option<String> {
+    pub(super) fn digest(&self) -> Option<String> {
         self.capture.as_ref().map(|capture| capture.digest_text())
     }
 }

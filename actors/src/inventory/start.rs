@@ -62,9 +62,9 @@ impl Building<'_> {
 
     /// At startup a service that does not start is its plugin's failure alone. In a reload they start when all have registered.
     async fn start_services(&self, working: &Working) -> Result<(), String> {
-        match self.serving {
-            None => working.served.start_services().await,
-            Some(_) => Ok(()),
+        match self.serves {
+            true => working.served.start_services().await,
+            false => Ok(()),
         }
     }
 

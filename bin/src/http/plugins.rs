@@ -1,7 +1,9 @@
 //! `/admin/v1/plugins`: what there is, and how it is replaced.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use actix_web::error::InternalError;
 use actix_web::http::StatusCode;
 use actix_web::http::header::RETRY_AFTER;
 use actix_web::{HttpRequest, HttpResponse, web};
@@ -44,6 +46,30 @@ pub(super) struct Ask {
     plugins: Vec<Name>,
     #[serde(default)]
     wait: bool,
+    /// What the sources of some of them have to be.
+    #[serde(default)]
+    digests: BTreeMap<Name, String>,
+}
+
+impl Ask {
+    /// The plugins, each once: a name is the same in capitals.
+    fn folded(plugins: Vec<Name>) -> Vec<Name> {
+        let mut once: Vec<Name> = Vec::new();
+        for id in plugins {
+            if !once.iter().any(|known| known.eq_ignore_ascii_case(&id)) {
+                once.push(id);
+            }
+        }
+        once
+    }
+}
+
+/// How what is asked is read: what cannot be read is answered like any other error.
+pub(super) fn asked() -> web::JsonConfig {
+    web::JsonConfig::default().error_handler(|error, _| {
+        let told = json!({ "error": { "message": format!("The request cannot be read: {error}") } });
+        InternalError::from_response(error, HttpResponse::BadRequest().json(told)).into()
+    })
 }
 
 /// Replaces plugins. One that asks for it from inside of its own call, or of a turn, is refused. The reload is cancelled with its request, as long as nothing was stopped.
@@ -53,9 +79,10 @@ pub(super) async fn reload(shared: web::Data<Shared>, request: HttpRequest, ask:
     };
     let requester = CancellationToken::new();
     let _cancels_with_the_request = requester.clone().drop_guard();
-    let Ask { plugins, wait } = ask.into_inner();
+    let Ask { plugins, wait, digests } = ask.into_inner();
     let reload = Reload {
-        plugins,
+        plugins: Ask::folded(plugins),
+        digests,
         settings: None,
         wait,
         trigger: Trigger::Api,

@@ -32,6 +32,12 @@ impl Operation {
             self.message = Some(format!("There is no plugin {unknown} that is switched on."));
             return Event::Refused;
         }
+        if let Some((plugin, found)) = self.ask.digests.iter().find_map(|it| planned.is_another(it)) {
+            self.message = Some(format!(
+                "The source of {plugin} is not the one that was expected: it is {found}. Nothing was changed."
+            ));
+            return Event::Refused;
+        }
         if let Some((plugin, why)) = &planned.refused {
             self.message = Some(format!("The plugin {plugin} {why}. Nothing was changed."));
             return Event::Refused;

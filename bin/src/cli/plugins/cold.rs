@@ -44,7 +44,7 @@ impl ConfigFile {
     /// What becomes of the plugins when they are loaded: here, and they end at once.
     pub(in crate::cli) async fn load(&self, hosts: &Hosts) -> anyhow::Result<Value> {
         let (settings, loader) = (self.settings()?, loader_of(hosts)?);
-        let inventory = loader.load(&settings).await;
+        let inventory = loader.inspect(&settings).await;
         let report = serde_json::to_value(inventory.report());
         inventory.stop().await;
         loader.supervision.tasks.stop().await;
