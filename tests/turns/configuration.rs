@@ -2,6 +2,7 @@
 
 mod deferred;
 mod folders;
+mod plugins;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};

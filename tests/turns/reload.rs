@@ -1,6 +1,6 @@
 //! Plugins replaced while turns run, over the real app.
 
-mod seen;
+pub(crate) mod seen;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -20,6 +20,7 @@ mod blast;
 mod inside;
 mod let_go;
 mod origins;
+mod refused;
 mod waits;
 
 /// What was told to which instance: its number, the turn, the hook.

@@ -13,6 +13,8 @@ use understudy_plugins::native::{NativeApi, NativePlugin};
 use understudy_plugins::registration::RouteOptions;
 use understudy_providers::sim::Simulator;
 
+use crate::reload::Folder;
+use crate::reload::seen::{counted, moved};
 use crate::stage::{Reply, Stage, lead, question, read};
 
 /// What a service does when it is asked.
@@ -277,6 +279,31 @@ async fn a_reload_waits_for_a_call_of_a_route_and_refuses_new_ones_meanwhile_cas
     assert_eq!(stage.get("/plugins/keeper/hook").await.json()[0], 2);
 }
 
+/// It cannot be there twice, and its service runs all the time; only a call is waited for.
+#[tokio::test]
+async fn a_service_that_runs_delays_no_reload_and_a_call_does_case_t16() {
+    for inside in [false, true] {
+        let keeper = Keeper::new("keeper");
+        let stage = stage(&[&keeper], "").await;
+        let began = stage.clock.now();
+        let replaced = match inside {
+            false => reload(&stage, "keeper").await,
+            true => {
+                keeper.route.send_replace(Does::Hangs);
+                let during = async {
+                    until_at_work(&stage).await;
+                    moving(&stage, reload(&stage, "keeper")).await
+                };
+                tokio::join!(stage.get("/plugins/keeper/hook"), during).1
+            }
+        };
+        assert_eq!(replaced.status, 200, "{}", replaced.text());
+        let waited = stage.clock.now().duration_since(began) >= Duration::from_secs(10);
+        assert_eq!(waited, inside, "the call hangs until it is given up");
+        assert_eq!(keeper.told(), [(1, "start"), (1, "stop"), (2, "start")]);
+    }
+}
+
 /// Waits until the plugin is at work on a call.
 async fn until_at_work(stage: &Stage) {
     while stage.admin("/admin/v1/plugins").await.json()["plugins"][0]["calls_in_flight"] == 0 {}
@@ -306,10 +333,9 @@ async fn a_candidate_whose_service_does_not_start_is_let_go_and_the_old_code_is_
     assert_eq!(stage.admin("/readyz").await.status, 200);
 }
 
-#[tokio::test]
-async fn a_candidate_of_a_shared_plugin_that_does_not_start_changes_nothing_case_t24() {
-    let keeper = Keeper::new("keeper");
-    let folder = crate::reload::Folder::new("keeper", "{ id: 'keeper', host: 'native', resources: 'shared' }");
+/// With a plugin that may be there twice.
+async fn shared(keeper: &Keeper) -> (Stage, Folder) {
+    let folder = Folder::new("keeper", "{ id: 'keeper', host: 'native', resources: 'shared' }");
     let hosts = Hosts {
         native: vec![Arc::new(keeper.clone())],
         ..Hosts::default()
@@ -319,7 +345,13 @@ async fn a_candidate_of_a_shared_plugin_that_does_not_start_changes_nothing_case
         folder.paths()
     );
     let plan = json!({ "a/m": { "calls": [{ "answer": { "text": "hi" } }] } });
-    let stage = Stage::set_hosting(plan, &configuration, hosts).await;
+    (Stage::set_hosting(plan, &configuration, hosts).await, folder)
+}
+
+#[tokio::test]
+async fn a_candidate_of_a_shared_plugin_that_does_not_start_changes_nothing_case_t24() {
+    let keeper = Keeper::new("keeper");
+    let (stage, _folder) = shared(&keeper).await;
     keeper.start.send_replace(Does::Fails);
     let reply = reload(&stage, "keeper").await;
     assert_eq!(
@@ -394,6 +426,57 @@ async fn what_cannot_be_put_back_is_named_until_a_later_reload_succeeds_case_t26
     assert_eq!(stage.get("/plugins/keeper/hook").await.json()[0], 2);
     let own: Vec<_> = keeper.told();
     assert_eq!(own, [(1, "start"), (1, "stop"), (2, "start")], "it was stopped once");
+}
+
+const FORCED: &str = "plugin_forced_retirements_total{plugin=\"keeper\"}";
+
+fn api(outcome: &str) -> String {
+    format!("registry_reloads_total{{trigger=\"api\",outcome=\"{outcome}\"}}")
+}
+
+#[tokio::test]
+async fn what_is_put_back_and_what_cannot_be_move_their_own_counters_and_no_other_case_t50_t24_t26() {
+    let keeper = Keeper::new("keeper");
+    let stage = stage(&[&keeper], "").await;
+    keeper.start.send_replace(Does::Hangs);
+    let put_back = async {
+        until(&stage, "recovering").await;
+        keeper.start.send_replace(Does::Well);
+    };
+    let (reply, ()) = tokio::join!(reload(&stage, "keeper"), put_back);
+    assert_eq!(error(&reply).1, "restored", "{}", reply.text());
+    // the candidate hung, and was let go by force
+    let restored = api("restored");
+    let moves = [(&*restored, 1), (FORCED, 1)];
+    assert_eq!(counted(&stage).await, moved(&moves));
+
+    keeper.stop.send_replace(Does::Hangs);
+    let (reply, ()) = tokio::join!(reload(&stage, "keeper"), until(&stage, "failed"));
+    assert_eq!(error(&reply).1, "failed", "{}", reply.text());
+    assert_eq!(
+        counted(&stage).await,
+        moved(&[&moves[..], &[(&api("failed"), 1)]].concat())
+    );
+    keeper.stop.send_replace(Does::Well);
+}
+
+#[tokio::test]
+async fn an_instance_that_does_not_let_go_moves_its_own_counter_and_no_other_case_t50_t32() {
+    let keeper = Keeper::new("keeper");
+    let (stage, _folder) = shared(&keeper).await;
+    keeper.stop.send_replace(Does::Hangs);
+    let reply = reload(&stage, "keeper").await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let counted = moving(&stage, async {
+        loop {
+            let counted = counted(&stage).await;
+            if counted.len() > 2 {
+                return counted;
+            }
+        }
+    });
+    assert_eq!(counted.await, moved(&[(&api("applied"), 1), (FORCED, 1)]));
+    keeper.stop.send_replace(Does::Well);
 }
 
 #[tokio::test]

@@ -83,8 +83,8 @@ impl Origins {
     }
 
     fn name(&self, root: Root) -> Option<OriginToken> {
-        let mut known = self.known();
         let token = OriginToken::random();
+        let mut known = self.known();
         (known.len() < MOST).then(|| known.insert(token, root))?;
         Some(token)
     }

@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use reqwest::RequestBuilder;
 use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
 use understudy_messages::origin::{ORIGIN_HEADER, Origin};
 use understudy_messages::service::{CallRoute, RouteAnswer};
 use understudy_plugins::registration::RouteOptions;
@@ -30,6 +31,7 @@ struct Asks {
     said: Arc<Mutex<Vec<Reply>>>,
     /// Whether its handler waits for the answer.
     waits: bool,
+    asking: Arc<Mutex<JoinSet<()>>>,
 }
 
 impl Asks {
@@ -44,6 +46,7 @@ impl Asks {
             names: Arc::default(),
             said: Arc::default(),
             waits,
+            asking: Arc::default(),
         }
     }
 
@@ -93,7 +96,7 @@ impl Asks {
         self.may.acquire().await.expect("open").forget();
         match self.waits {
             true => asked.await,
-            false => drop(tokio::spawn(asked)),
+            false => drop(self.asking.lock().expect("whole").spawn(asked)),
         }
         self.may.acquire().await.expect("open").forget();
     }
@@ -363,4 +366,36 @@ async fn nothing_of_an_origin_goes_to_a_provider() {
     });
     assert_eq!(stage.calls(&lead()), 2);
     assert!(!heard.contains(&name) && !heard.contains(ORIGIN_HEADER));
+}
+
+/// Asks for its own reload at the address that its user tells it.
+#[cfg(feature = "js")]
+const SELFISH: &str = "export function register(api) {
+    api.on('before_prompt_build', async (event) => {
+        const headers = { 'content-type': 'application/json' };
+        const reply = await fetch(event.prompt, { method: 'POST', headers, body: '{\"plugins\":[\"probe\"]}' });
+        return { prependContext: `${reply.status}: ${await reply.text()}` };
+    });
+}";
+
+#[cfg(feature = "js")]
+#[tokio::test]
+async fn what_javascript_fetches_from_the_gateway_itself_says_from_which_turn_case_t9() {
+    let folder = Folder::new("probe", "{ id: 'probe', main: 'index.js', resources: 'exclusive' }");
+    std::fs::write(folder.path().join("probe/index.js"), SELFISH).expect("written");
+    let access = "hooks: { allowConversationAccess: true }, grants: { fetch: ['*'] }";
+    let configuration = format!(
+        "plugins: {{ {} entries: {{ probe: {{ enabled: true, {access} }} }} }}\n",
+        folder.paths()
+    );
+    let stage = Stage::set_with(plan(Duration::ZERO), &configuration).await;
+    let path = stage.gateway.admin("/admin/v1/plugins/reload");
+    let asked = json!({ "model": "main", "messages": [{ "role": "user", "content": path }] });
+    assert_eq!(stage.ask(&asked).await.status, 200);
+    let told = String::from_utf8_lossy(&stage.bodies(&lead())[0]).into_owned();
+    assert!(
+        told.contains("400: ") && told.contains("cannot replace itself"),
+        "{told}"
+    );
+    assert_eq!(generation(&stage).await, 1);
 }

@@ -2,7 +2,7 @@
 
 use understudy_messages::registry::{Reload, Trigger};
 
-use super::Operation;
+use super::{MOST_HOLDERS, Operation};
 use crate::inventory::Asked;
 use crate::registry::barrier::Barred;
 use crate::registry::reload::machine::{Event, Plan};
@@ -58,7 +58,7 @@ impl Operation {
             return Event::Refused;
         }
         if self.is_from_inside() {
-            return self.from_inside();
+            return self.would_wait_for_itself();
         }
         let plan = Plan {
             changes: !planned.diff.is_empty() || self.changes_settings(),
@@ -84,8 +84,11 @@ impl Operation {
     }
 
     /// Plugins wait for their own end. What is saved serves by itself once they have ended.
-    fn from_inside(&mut self) -> Event {
+    fn would_wait_for_itself(&mut self) -> Event {
         let names = self.ended.iter().map(|name| &**name).collect::<Vec<_>>().join(", ");
+        self.holders = self
+            .serving
+            .holders(&self.waits_for(), MOST_HOLDERS, self.context.clock.now());
         let (what, event) = match self.ask.settings {
             None => ("Try again after the call.", Event::Refused),
             Some(_) => ("It is applied once the call has ended.", Event::FromInside),
