@@ -42,7 +42,7 @@ pub use self::plan::Planned;
 use self::providers::Offered;
 pub use self::report::Report;
 pub use self::routes::Routed;
-pub use self::staying::Asked;
+pub use self::staying::Anew;
 use crate::hooks::{Access, Hooks, LoadedPlugin};
 use crate::plugin::{InstanceState, Served};
 use crate::registry::reload::diff::Identity;

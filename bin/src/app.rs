@@ -6,14 +6,14 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use actix::{Arbiter, Recipient};
 use actix_web::dev::{Server, ServerHandle};
 use actix_web::{HttpServer, web};
 use anyhow::Context;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use understudy_actors::inventory::Loader;
 use understudy_actors::provider::ledger::LedgerBook;
@@ -32,7 +32,7 @@ use understudy_plugins::listeners::Listeners;
 
 use crate::arbiter::SessionArbiter;
 use crate::config::ServerConfig;
-use crate::configuration::{self, Configuration, Revision};
+use crate::configuration::{self, Configuration, Order, Revision};
 use crate::http;
 use crate::plugins;
 
@@ -52,8 +52,8 @@ const CONNECTION_GRACE: Duration = Duration::from_secs(5);
 pub struct Shared {
     /// What the app was started with.
     pub(crate) config: ServerConfig,
-    /// What its first generation serves.
-    pub(crate) first: Arc<Settings>,
+    /// What its first generation serves, once that is known.
+    pub(crate) first: OnceLock<Arc<Settings>>,
     /// What it is configured with by now.
     pub(crate) configuration: Configuration,
     /// The one source of time.
@@ -104,6 +104,9 @@ impl Default for AppOptions {
     }
 }
 
+/// The registry's own port for turns that ask for admission.
+type Admit = Arc<Slot<Recipient<AdmitTurn>>>;
+
 /// A running app.
 pub struct App {
     shared: Arc<Shared>,
@@ -140,13 +143,25 @@ impl App {
             ..hosts.clone()
         };
         let loader = plugins::loader(&hosts, &supervision);
-        let (shared, registry) = start_registry(config, &options, supervision, loader, api_addr.port()).await?;
+        let (shared, admission, orders) = share(config, &options, supervision);
         start_upkeep(&shared);
-        let api_server = serve_api(shared.clone(), api, options.arbiters)?;
-        let admin_server = serve_admin(shared.clone(), admin)?;
+        // plugins may take a while: whoever probes meanwhile is answered
+        let admin = run(&shared, "admin server", serve_admin(shared.clone(), admin)?);
+        let started = async {
+            let registry = start_registry(&shared, &options, loader, (api_addr.port(), admission)).await?;
+            Ok((registry, serve_api(shared.clone(), api, options.arbiters)?))
+        };
+        let (registry, api_server) = match started.await {
+            Ok(started) => started,
+            Err(error) => {
+                admin.stop(false).await;
+                return Err(error);
+            }
+        };
+        configuration::start(&shared, orders);
         let app = Self {
             api: (api_addr, run(&shared, "api server", api_server)),
-            admin: (admin_addr, run(&shared, "admin server", admin_server)),
+            admin: (admin_addr, admin),
             shared,
             registry,
         };
@@ -262,36 +277,18 @@ fn listen(addr: SocketAddr, key: &str) -> anyhow::Result<(TcpListener, SocketAdd
     Ok((listener, addr))
 }
 
-async fn start_registry(
+/// What the arbiters share, and what its parts are driven by.
+fn share(
     config: ServerConfig,
     options: &AppOptions,
     supervision: Supervision,
-    loader: Loader,
-    port: u16,
-) -> anyhow::Result<(Arc<Shared>, Arbiter)> {
-    let (published, tap) = (Arc::new(Published::default()), EventTap::default());
-    let ledgers = Arc::new(LedgerBook::default());
-    let (registry, admit) = (Arc::new(Slot::default()), Arc::new(Slot::default()));
-    let first = Revision::of(config.clone());
-    let inventory = loader.load(&first.settings).await;
-    let settings = inventory.serves().clone();
-    let (configuration, orders) = Configuration::new(first);
-    let context = RegistryContext {
-        inventory: inventory.into(),
-        loader,
-        settings: settings.clone(),
-        port,
-        shards_expected: options.arbiters,
-        published: published.clone(),
-        clock: options.clock.clone(),
-        telemetry: supervision.telemetry.clone(),
-        tap: tap.clone(),
-        ledgers: ledgers.clone(),
-    };
+) -> (Arc<Shared>, Admit, mpsc::Receiver<Order>) {
+    let (published, admit) = (Arc::new(Published::default()), Admit::default());
+    let (configuration, orders) = Configuration::new(Revision::of(config.clone()));
     let shared = Arc::new(Shared {
         clock: options.clock.clone(),
         admission: Admission::new(published.clone(), admit.clone(), &supervision),
-        ledgers,
+        ledgers: Arc::default(),
         in_flight: Arc::new(Semaphore::new(config.settings.limits.in_flight)),
         arriving: Semaphore::new(http::arriving(config.settings.limits.body)),
         responses: Arc::new(http::Responses::new(
@@ -302,24 +299,47 @@ async fn start_registry(
         abort: CancellationToken::new(),
         started: crate::unix_seconds(&options.clock),
         began: options.clock.now(),
-        supervision: supervision.clone(),
-        registry: registry.clone(),
+        supervision,
+        registry: Arc::default(),
         published,
-        tap,
+        tap: EventTap::default(),
         configuration,
         config,
-        first: settings,
+        first: OnceLock::new(),
     });
-    configuration::start(&shared, orders);
-    let arbiter = start_registry_actor(context, supervision, registry, admit).await?;
-    Ok((shared, arbiter))
+    (shared, admit, orders)
+}
+
+/// Loads the plugins and starts the registry, which lets them serve once every arbiter is listed.
+async fn start_registry(
+    shared: &Shared,
+    options: &AppOptions,
+    loader: Loader,
+    (port, admit): (u16, Admit),
+) -> anyhow::Result<Arbiter> {
+    let configured = shared.configuration.known().serving.settings.clone();
+    let inventory = loader.load(&configured).await;
+    let settings = shared.first.get_or_init(|| inventory.serves().clone()).clone();
+    let context = RegistryContext {
+        inventory: inventory.into(),
+        loader,
+        settings,
+        port,
+        shards_expected: options.arbiters,
+        published: shared.published.clone(),
+        clock: options.clock.clone(),
+        telemetry: shared.supervision.telemetry.clone(),
+        tap: shared.tap.clone(),
+        ledgers: shared.ledgers.clone(),
+    };
+    start_registry_actor(context, shared.supervision.clone(), shared.registry.clone(), admit).await
 }
 
 async fn start_registry_actor(
     context: RegistryContext,
     supervision: Supervision,
     registry: Arc<Slot<RegistryPort>>,
-    admit: Arc<Slot<Recipient<AdmitTurn>>>,
+    admit: Admit,
 ) -> anyhow::Result<Arbiter> {
     let arbiter = Arbiter::with_tokio_rt(crate::shared_runtime);
     let (up, is_up) = oneshot::channel();

@@ -1,7 +1,9 @@
 //! Turns over real sockets: what clients see, what providers see, what is counted.
 
+mod activation;
 mod backpressure;
 mod broken_streams;
+mod brought;
 mod cancel;
 mod configuration;
 mod continued_across;

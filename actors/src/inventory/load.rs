@@ -14,7 +14,7 @@ use super::plan::Intended;
 use super::providers::Offered;
 use super::required::GATES;
 use super::tools::Owners;
-use super::{Asked, Diagnostic, Inventory, Level, Phase, Planned, Plugin, Status};
+use super::{Anew, Diagnostic, Inventory, Level, Phase, Planned, Plugin, Status};
 use crate::hooks::{HookTable, Hooks, LoadedPlugin};
 use crate::plugin::Served;
 use crate::supervision::Supervision;
@@ -65,7 +65,7 @@ impl Loader {
     }
 
     async fn first(&self, settings: &Arc<Settings>, serves: bool) -> Arc<Inventory> {
-        let planned = self.plan(settings.clone(), None, Asked::default());
+        let planned = self.plan(settings.clone(), None, Anew::default());
         let mut building = Building::new(self, None, planned);
         building.serves = serves;
         building.start().await;

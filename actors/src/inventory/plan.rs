@@ -6,12 +6,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use understudy_messages::ids::Name;
 use understudy_messages::settings::{PluginEntry, PluginGrants, PluginLimits, Settings};
+use understudy_plugins::activation::{self, Asked};
 use understudy_plugins::enablement::{self, Cause, Origin};
 use understudy_plugins::hosts::Load;
 use understudy_plugins::manifest::HostKind;
 
 use super::candidates::Candidate;
-use super::staying::{self, Asked};
+use super::staying::{self, Anew};
 use super::{Diagnostic, Failure, Inventory, Level, Loader, Phase, Plugin, Source};
 use crate::hooks::Access;
 use crate::registry::reload::diff::{Diff, Identity, canonical_hash};
@@ -48,9 +49,9 @@ impl Planned {
 }
 
 impl Loader {
-    /// Looks at what there is, and at what of it `serving` has already. Those that are `asked` for by name are taken anew
+    /// Looks at what there is, and at what of it `serving` has already. What is named in `anew` is taken anew
     /// though nothing of them has changed. It blocks: call it where that does no harm.
-    pub fn plan(&self, settings: Arc<Settings>, serving: Option<&Inventory>, asked: Asked<'_>) -> Planned {
+    pub fn plan(&self, settings: Arc<Settings>, serving: Option<&Inventory>, anew: Anew<'_>) -> Planned {
         let mut planned = Planned {
             settings,
             plugins: Vec::new(),
@@ -62,17 +63,18 @@ impl Loader {
         };
         if planned.settings.plugins.enabled {
             let candidates = self.candidates(&mut planned);
-            for candidate in staying::kept_where_they_are(candidates, &mut planned, serving, &asked) {
-                let intended = self.intend(&planned.settings, candidate);
+            let asked = Asked::of(&planned.settings);
+            for candidate in staying::kept_where_they_are(candidates, &mut planned, serving, &anew) {
+                let intended = self.intend(&planned.settings, &asked, candidate);
                 planned.plugins.push(intended);
             }
         }
         let served = serving.map(Inventory::identities).unwrap_or_default();
         let wanted = planned.identities();
-        let forced: Vec<Name> = wanted.keys().filter(|id| asked.names(id)).cloned().collect();
+        let forced: Vec<Name> = wanted.keys().filter(|id| anew.names(id)).cloned().collect();
         planned.diff = Diff::between(&served, &wanted, &forced);
         let known = |name: &&Name| !wanted.keys().any(|id| id.eq_ignore_ascii_case(name));
-        planned.unknown = asked.plugins.iter().filter(known).cloned().collect();
+        planned.unknown = anew.plugins.iter().filter(known).cloned().collect();
         let exclusive = |id: &Name| serving.and_then(|it| it.find(id)).is_some_and(|it| it.is_exclusive());
         let replaced = |id: &&Name| planned.diff.ended.contains(id);
         planned.exclusive = planned.diff.started.iter().filter(replaced).any(exclusive);
@@ -82,9 +84,10 @@ impl Loader {
         planned
     }
 
-    fn intend(&self, settings: &Settings, candidate: Candidate) -> Intended {
+    fn intend(&self, settings: &Settings, asked: &Asked, candidate: Candidate) -> Intended {
         let config = &settings.plugins;
-        let cause = enablement::decide(config, &candidate.id, candidate.origin, candidate.default_on);
+        let decided = enablement::decide(config, &candidate.id, candidate.origin, candidate.default_on);
+        let cause = activation::narrow(decided, &candidate.id, candidate.manifest.as_deref(), asked);
         let access = access(settings, &candidate);
         let identity = cause.enables().then(|| Identity {
             settings: canonical_hash(&own_settings(settings, &candidate.id)),
@@ -172,6 +175,21 @@ impl Planned {
         let source = intended.source.as_ref().and_then(|source| source.as_ref().ok());
         let found = source.and_then(Source::digest).unwrap_or_else(|| "none".to_owned());
         (found != *expected).then_some((plugin, found))
+    }
+
+    /// Why nothing can be done about a plugin that was asked for and is not on.
+    pub fn why_unknown(&self, id: &str) -> String {
+        let mut named = self
+            .plugins
+            .iter()
+            .filter(|it| it.candidate.id.eq_ignore_ascii_case(id));
+        match named.any(|it| it.cause == Cause::AwaitsActivation) {
+            true => format!(
+                "The plugin {id} is on by default and waits for something that the configuration does not ask for. \
+                 Say `enabled: true` in its entry to load it all the same."
+            ),
+            false => format!("There is no plugin {id} that is switched on."),
+        }
     }
 
     /// A guard that is gone is no open gate: one that serves is let go when somebody switches it off, and for no other reason.

@@ -8,8 +8,9 @@ use crate::plugin::InstanceState;
 use crate::telemetry::Telemetry;
 use serde::Serialize;
 use understudy_messages::ids::Name;
+use understudy_plugins::Registration;
+use understudy_plugins::activation::{self, Asked};
 use understudy_plugins::manifest::HostKind;
-use understudy_plugins::{Registration, activation};
 
 use super::candidates::Candidate;
 use super::plan::Intended;
@@ -109,14 +110,15 @@ struct OneHook {
 impl Inventory {
     /// Everything, as it is now.
     pub fn report(&self) -> Report {
+        let asked = Asked::of(&self.settings);
         Report {
-            plugins: self.plugins.iter().map(|plugin| self.one(plugin)).collect(),
+            plugins: self.plugins.iter().map(|plugin| self.one(plugin, &asked)).collect(),
             diagnostics: self.diagnostics.clone(),
             compatibility: self.plugins.iter().flat_map(|plugin| notices(plugin)).collect(),
         }
     }
 
-    fn one(&self, plugin: &Plugin) -> One {
+    fn one(&self, plugin: &Plugin, asked: &Asked) -> One {
         let table = self.hooks.table();
         let working = plugin.working();
         let registration = working.map(|working| &*working.loaded.registration);
@@ -137,7 +139,7 @@ impl Inventory {
             enablement: plugin.cause.enablement(),
             explicitly_enabled: plugin.cause.enablement() == "explicit",
             activated: plugin.state() == Some(InstanceState::Running),
-            activation: activation::explained(plugin.cause, plugin.manifest.as_deref()),
+            activation: activation::explained(plugin.cause, &plugin.id, plugin.manifest.as_deref(), asked),
             status: status(plugin),
             error,
             failure_phase,
@@ -203,7 +205,7 @@ impl One {
     }
 
     /// What it would be: none of its code has run.
-    fn intended(intended: &Intended) -> Self {
+    fn intended(intended: &Intended, asked: &Asked) -> Self {
         let (status, failure) = match &intended.source {
             None => ("disabled", None),
             Some(Ok(_)) => ("enabled", None),
@@ -216,7 +218,12 @@ impl One {
             reason: intended.cause.as_label(),
             enablement: intended.cause.enablement(),
             explicitly_enabled: intended.cause.enablement() == "explicit",
-            activation: activation::explained(intended.cause, intended.candidate.manifest.as_deref()),
+            activation: activation::explained(
+                intended.cause,
+                &intended.candidate.id,
+                intended.candidate.manifest.as_deref(),
+                asked,
+            ),
             status,
             error,
             failure_phase,
@@ -236,8 +243,9 @@ impl Planned {
             let id = Some(&intended.candidate.id);
             Some(Diagnostic::new(Level::Error, failure.phase, id, &*failure.error))
         });
+        let asked = Asked::of(&self.settings);
         Report {
-            plugins: self.plugins.iter().map(One::intended).collect(),
+            plugins: self.plugins.iter().map(|it| One::intended(it, &asked)).collect(),
             diagnostics: self.diagnostics.iter().cloned().chain(failed).collect(),
             compatibility: Vec::new(),
         }

@@ -10,14 +10,14 @@ use super::{Inventory, Level, Phase, Planned};
 
 /// What is to be looked at anew.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Asked<'a> {
+pub struct Anew<'a> {
     /// These plugins.
     pub plugins: &'a [Name],
     /// All folders: what is not found there any more goes.
     pub folders: bool,
 }
 
-impl Asked<'_> {
+impl Anew<'_> {
     pub(super) fn names(&self, id: &str) -> bool {
         self.plugins.iter().any(|name| name.eq_ignore_ascii_case(id))
     }
@@ -28,14 +28,14 @@ pub(super) fn kept_where_they_are(
     mut found: Vec<Candidate>,
     planned: &mut Planned,
     serving: Option<&Inventory>,
-    asked: &Asked<'_>,
+    anew: &Anew<'_>,
 ) -> Vec<Candidate> {
     let same = |it: &&Inventory| it.settings.plugins.load_paths == planned.settings.plugins.load_paths;
-    let Some(serving) = serving.filter(same).filter(|_| !asked.folders) else {
+    let Some(serving) = serving.filter(same).filter(|_| !anew.folders) else {
         return found;
     };
     let served = serving.plugins.iter().filter(|plugin| plugin.working().is_some());
-    for plugin in served.filter(|plugin| !asked.names(&plugin.id)) {
+    for plugin in served.filter(|plugin| !anew.names(&plugin.id)) {
         let place = found.iter().position(|it| it.id.eq_ignore_ascii_case(&plugin.id));
         if place.is_some_and(|place| found[place].folder == plugin.source_folder && found[place].refused.is_none()) {
             continue;

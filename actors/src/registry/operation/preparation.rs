@@ -3,7 +3,7 @@
 use understudy_messages::registry::{Reload, Trigger};
 
 use super::{MOST_HOLDERS, Operation};
-use crate::inventory::Asked;
+use crate::inventory::Anew;
 use crate::registry::barrier::Barred;
 use crate::registry::reload::machine::{Event, Plan};
 
@@ -22,14 +22,14 @@ impl Operation {
         let folders = ask.trigger == Trigger::Signal;
         let plan = move || {
             let plugins = &ask.plugins;
-            loader.plan(settings, Some(&serving.inventory), Asked { plugins, folders })
+            loader.plan(settings, Some(&serving.inventory), Anew { plugins, folders })
         };
         let Ok(planned) = tokio::task::spawn_blocking(plan).await else {
             self.message = Some("The candidate could not be prepared.".to_owned());
             return Event::Refused;
         };
         if let Some(unknown) = planned.unknown.first() {
-            self.message = Some(format!("There is no plugin {unknown} that is switched on."));
+            self.message = Some(planned.why_unknown(unknown));
             return Event::Refused;
         }
         if let Some((plugin, found)) = self.ask.digests.iter().find_map(|it| planned.is_another(it)) {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use serde_json::Value;
-use understudy_actors::inventory::{Asked, Loader};
+use understudy_actors::inventory::{Anew, Loader};
 use understudy_actors::supervision::{Supervision, Tasks};
 use understudy_actors::telemetry::Telemetry;
 use understudy_messages::clock::Clock;
@@ -37,7 +37,7 @@ impl ConfigFile {
     /// What a gateway with this configuration would find and load: no plugin's code runs.
     pub(in crate::cli) async fn look(&self, hosts: &Hosts) -> anyhow::Result<Value> {
         let (settings, loader) = (self.settings()?, loader_of(hosts)?);
-        let planned = tokio::task::spawn_blocking(move || loader.plan(settings, None, Asked::default()));
+        let planned = tokio::task::spawn_blocking(move || loader.plan(settings, None, Anew::default()));
         Ok(serde_json::to_value(planned.await?.report())?)
     }
 

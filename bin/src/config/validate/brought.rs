@@ -57,3 +57,40 @@ impl Brought {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/plugins");
+
+    fn with(edit: impl FnOnce(&mut PluginsSettings)) -> Brought {
+        let mut plugins = PluginsSettings {
+            load_paths: vec![PathBuf::from("plugins")],
+            allow: vec!["acme-provider".into()],
+            ..PluginsSettings::default()
+        };
+        edit(&mut plugins);
+        Brought::new(&plugins, PathBuf::from(EXAMPLES).parent().map(PathBuf::from))
+    }
+
+    #[test]
+    fn only_a_plugin_that_is_on_brings_what_it_declares() {
+        assert!(with(|_| {}).has("acme") && !with(|_| {}).has("other"));
+        let off: [fn(&mut PluginsSettings); 3] = [
+            |it| it.enabled = false,
+            |it| it.deny = vec!["acme-provider".into()],
+            |it| it.allow.clear(),
+        ];
+        for edit in off {
+            assert!(with(edit).is_empty());
+        }
+    }
+
+    #[test]
+    fn no_manifest_is_read_before_a_name_asks_for_it() {
+        let brought = with(|_| {});
+        assert!(brought.declared.get().is_none());
+        assert!(brought.has("acme") && brought.declared.get().is_some());
+    }
+}
