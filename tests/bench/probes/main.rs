@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::future::join_all;
+use futures::stream::{FuturesUnordered, StreamExt};
 use reqwest::{Client, Method};
 use serde_json::Value;
 use understudy::AppOptions;
@@ -101,47 +101,33 @@ async fn measure(gateway: &Gateway, count: usize) {
     }
 }
 
-/// A probe on its way.
-type Probe = actix_web::rt::task::JoinHandle<Duration>;
-
 /// Probes until `work` has ended.
 async fn probe(gateway: &Gateway, client: &Client, work: impl Future<Output = ()>, times: &mut [Vec<Duration>; 3]) {
     let clock = Clock::real();
-    let mut under_way = Vec::new();
+    let mut under_way = FuturesUnordered::new();
     let mut due = clock.now();
     tokio::pin!(work);
     loop {
         tokio::select! {
             () = &mut work => break,
-            () = clock.sleep_until(due) => {}
+            () = clock.sleep_until(due) => {
+                under_way.extend(PROBES.iter().enumerate().map(|(place, path)| ask(client, gateway.admin(path), place, due)));
+                assert!(under_way.len() < MOST_WAITING, "probes come faster than this machine answers them");
+                due += EVERY;
+            }
+            Some((place, took)) = under_way.next() => times[place].push(took),
         }
-        let asked = PROBES.map(|path| actix_web::rt::spawn(ask(client.clone(), gateway.admin(path), due)));
-        let waiting = under_way
-            .iter()
-            .filter(|(_, probe): &&(usize, Probe)| !probe.is_finished());
-        assert!(
-            waiting.count() < MOST_WAITING,
-            "probes come faster than this machine answers them"
-        );
-        under_way.extend(PROBES.iter().enumerate().map(|(place, _)| place).zip(asked));
-        due += EVERY;
     }
-    let answered = join_all(
-        under_way
-            .into_iter()
-            .map(|(place, probe)| async move { (place, probe.await) }),
-    )
-    .await;
-    for (place, took) in answered {
-        times[place].push(took.expect("a probe"));
+    while let Some((place, took)) = under_way.next().await {
+        times[place].push(took);
     }
 }
 
-async fn ask(client: Client, url: String, due: Instant) -> Duration {
+async fn ask(client: &Client, url: String, place: usize, due: Instant) -> (usize, Duration) {
     let response = client.get(&url).send().await.expect("a response");
     assert_eq!(response.status(), 200, "{url}");
     let _whole = response.bytes().await.expect("a body");
-    Clock::real().now().duration_since(due)
+    (place, Clock::real().now().duration_since(due))
 }
 
 /// All plugins, with settings of this revision.

@@ -35,7 +35,7 @@ impl Operation {
     /// Tells the old instances that their end has come, while they can still do something about it, and stops their services.
     pub(super) async fn stop_services(&mut self) -> Event {
         let ending = self.serving.inventory.hooks().only(&self.ended);
-        ending.observe(STOP, Arc::default()).await;
+        let _logged = ending.observe(STOP, Arc::default()).await;
         self.told = true;
         let cleanup = self.serving.inventory.stop_services(&self.ended).await;
         self.say_of(cleanup);
