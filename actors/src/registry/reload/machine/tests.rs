@@ -173,6 +173,7 @@ fn a_changed_configuration_waits_for_a_late_stop_and_takes_its_place_then() {
         Event::Disposed(Cleanup::Done),
         Event::Registered,
         Event::Started,
+        Event::Published,
         Event::Settled,
     ];
     assert_eq!(outcome(&[&late[..], &goes_on].concat()), ReloadOutcome::Applied);
