@@ -5,6 +5,7 @@
 
 mod calls;
 mod candidates;
+mod commands;
 mod engine;
 mod instances;
 mod kept;
@@ -18,6 +19,7 @@ mod required;
 mod routes;
 mod shapes;
 mod start;
+mod staying;
 mod tools;
 
 use std::fmt;
@@ -41,6 +43,7 @@ pub use self::plan::Planned;
 use self::providers::Offered;
 pub use self::report::Report;
 pub use self::routes::Routed;
+pub use self::staying::Anew;
 use crate::hooks::{Access, Hooks, LoadedPlugin};
 use crate::plugin::{InstanceState, Served};
 use crate::registry::reload::diff::Identity;
@@ -73,6 +76,8 @@ struct Plugin {
     identity: Option<Identity>,
     /// What its instance was made of.
     source: Option<Source>,
+    /// What was noted while it was loaded: it holds as long as its instance.
+    noted: Vec<Diagnostic>,
     status: Status,
 }
 
@@ -159,7 +164,7 @@ impl Level {
 }
 
 /// Something that people should know.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Diagnostic {
     /// How bad it is.
     pub level: Level,
@@ -228,7 +233,7 @@ impl Plugin {
             host: self.host,
             manifest: self.manifest.clone(),
             folder: self.source_folder.clone(),
-            default_on: false,
+            default_on: self.cause == Cause::BundledDefaultEnablement,
             refused: None,
         }
     }

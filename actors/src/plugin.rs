@@ -6,6 +6,7 @@
 //! The actor lives on an arbiter of its own, never on one of sessions: a plugin that holds its thread holds nobody else's.
 //! Calls are futures of their own; the actor only hands them out. Whoever calls sets the deadline and cancels.
 
+mod outside;
 mod restarts;
 mod retirement;
 mod services;
@@ -32,6 +33,7 @@ use understudy_plugins::capture::Capture;
 use understudy_plugins::hosts::Loaded;
 use understudy_plugins::{Instance, Registration};
 
+use self::outside::{Call, Outside};
 use self::restarts::Restarts;
 pub use self::retirement::Disposal;
 use self::services::Services;
@@ -88,9 +90,12 @@ pub struct Served {
     life: Mutex<Life>,
     services: Services,
     in_flight: AtomicU64,
+    outside: Outside,
     left: Notify,
     stopped: CancellationToken,
     disposal: OnceLock<Disposal>,
+    /// Why it will not serve any more, though its code has not failed.
+    given_up: OnceLock<&'static str>,
     arbiter: OnceLock<ArbiterHandle>,
     supervision: Supervision,
     /// The files that it runs from: they stay as long as one of its calls.
@@ -158,9 +163,11 @@ impl Served {
             again,
             life: Mutex::default(),
             in_flight: AtomicU64::new(0),
+            outside: Outside::default(),
             left: Notify::new(),
             stopped: CancellationToken::new(),
             disposal: OnceLock::new(),
+            given_up: OnceLock::new(),
             arbiter: OnceLock::new(),
             supervision: supervision.clone(),
             _files: files,
@@ -183,6 +190,7 @@ impl Served {
     /// What has become of it.
     pub fn state(&self) -> InstanceState {
         match (self.life(), self.failure()) {
+            _ if self.given_up.get().is_some() => InstanceState::Failed,
             (Life::Disposing { .. } | Life::ForcedRetired | Life::Disposed, _) => InstanceState::Disposing,
             (Life::Registering | Life::Active | Life::Quiesced, Some(_)) => InstanceState::Failed,
             (Life::Registering, None) => InstanceState::Starting,
@@ -193,7 +201,13 @@ impl Served {
 
     /// Why it does not answer, for now or for good; `None` while it serves.
     pub fn failure(&self) -> Option<String> {
-        self.current().failure()
+        let given_up = self.given_up.get().map(|why| (*why).to_owned());
+        given_up.or_else(|| self.current().failure())
+    }
+
+    /// It does not serve from now on, and gets no other instance: whoever looks at it is told why.
+    pub fn give_up(&self, why: &'static str) {
+        self.given_up.get_or_init(|| why);
     }
 
     /// How many instances it was given after its first.
@@ -281,7 +295,8 @@ impl Served {
 
     /// Has another instance made, unless that is being done, or was too often.
     fn come_back(self: &Arc<Self>) {
-        let Some(again) = self.again.as_ref().filter(|_| !self.stopped.is_cancelled()) else {
+        let goes_on = self.given_up.get().is_none() && !self.stopped.is_cancelled();
+        let Some(again) = self.again.as_ref().filter(|_| goes_on) else {
             return;
         };
         if !again.busy.swap(true, Ordering::AcqRel) {
@@ -416,7 +431,9 @@ impl Handler<CallRoute> for PluginInstanceActor {
     type Result = ResponseFuture<Result<RouteAnswer, CallError>>;
 
     fn handle(&mut self, call: CallRoute, _: &mut Context<Self>) -> Self::Result {
-        Box::pin(self.0.clone().run(Caller::New, |instance| instance.call_route(call)))
+        let named = Call::new(self.0.clone(), &call.route);
+        let done = self.0.clone().run(Caller::New, |instance| instance.call_route(call));
+        Box::pin(done.inspect(move |_| drop(named)))
     }
 }
 

@@ -24,7 +24,7 @@ use understudy_actors::state::State;
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
 use understudy_actors::telemetry::Telemetry;
-use understudy_messages::clock::Clock;
+use understudy_messages::clock::{Clock, Instant};
 use understudy_messages::hooks::HookEvent;
 use understudy_messages::ports::{RegistryPort, Slot};
 use understudy_messages::registry::{CloseAdmission, Trigger};
@@ -87,6 +87,8 @@ pub struct Shared {
     pub(crate) abort: CancellationToken,
     /// When the app started, in seconds since 1970.
     pub(crate) started: u64,
+    /// The same, as durations are counted from it.
+    pub(crate) began: Instant,
 }
 
 /// How an app runs, beside its configuration.
@@ -327,6 +329,7 @@ fn share(
         transcripts: TranscriptRoom::default(),
         abort: CancellationToken::new(),
         started: crate::unix_seconds(&options.clock),
+        began: options.clock.now(),
         supervision,
         registry: Arc::default(),
         published,

@@ -106,6 +106,7 @@ fn read_or_delete(at: &str) -> Resource {
 
 fn reload(at: &str) -> Resource {
     path(at, LOOK_AND_ACT)
+        .app_data(plugins::asked())
         .get(plugins::progress)
         .head(plugins::progress)
         .post(plugins::reload)

@@ -1,5 +1,6 @@
 //! What is said to the registry.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -190,9 +191,9 @@ pub enum Phase {
 /// Somebody that a reload waits for.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Holder {
-    /// What it is: `turn`, `call`, `service`.
+    /// What it is: `turn`, or a `call` that belongs to none.
     pub kind: &'static str,
-    /// The turn or the call.
+    /// The turn, or what is called.
     pub id: String,
     /// The session, by its client's name for it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -221,6 +222,8 @@ fn as_millis<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result
 pub struct Reload {
     /// Plugins that are taken anew, whether or not anything of them has changed.
     pub plugins: Vec<Name>,
+    /// What the sources of some of them have to be: else nothing is changed.
+    pub digests: BTreeMap<Name, String>,
     /// What the new generation is to be made from; `None`: the settings that serve.
     pub settings: Option<Arc<Settings>>,
     /// Whether those who use a target may take ten minutes to finish, instead of one.
@@ -277,7 +280,7 @@ pub struct Receipt {
     /// The plugins that were replaced.
     pub plugin_ids: Vec<Name>,
     /// What was captured of them.
-    pub source_digests: std::collections::BTreeMap<Name, String>,
+    pub source_digests: BTreeMap<Name, String>,
     /// What people should know: at most eight lines of at most 240 characters.
     pub warnings: Vec<String>,
     /// Whether one of them is compiled in: its settings were read anew, its code only comes with another binary.

@@ -69,6 +69,21 @@ impl Cause {
         }
     }
 
+    /// Who has decided that: `explicit`, `default`, or `disabled` for one that is off.
+    pub const fn enablement(self) -> &'static str {
+        match self {
+            Self::SelectedContextEngineSlot | Self::EnabledInConfig | Self::SelectedInAllowlist => "explicit",
+            Self::BundledDefaultEnablement => "default",
+            Self::PluginsDisabled
+            | Self::BlockedByDenylist
+            | Self::DisabledInConfig
+            | Self::NotInAllowlist
+            | Self::AwaitsActivation
+            | Self::BundledDisabledByDefault
+            | Self::OutsiderDisabledByDefault => "disabled",
+        }
+    }
+
     /// Whether the plugin is loaded.
     pub const fn enables(self) -> bool {
         match self {

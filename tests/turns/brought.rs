@@ -212,9 +212,10 @@ async fn a_chain_asks_the_provider_that_a_plugin_brings() {
     let models = place.stage.get("/v1/models").await.text();
     assert!(models.contains("acme/m"), "{models}");
     let plugin = place.plugin("acme-provider").await;
+    let capability = json!([{ "kind": "text-inference", "ids": ["acme"] }]);
     assert_eq!(
         (&plugin["providers"], &plugin["capabilities"], &plugin["shape"]),
-        (&json!(["acme"]), &json!(["text-inference"]), &json!("plain-capability"))
+        (&json!(["acme"]), &capability, &json!("plain-capability"))
     );
     for page in [
         "/admin/v1/plugins",

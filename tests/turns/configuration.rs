@@ -1,6 +1,7 @@
 //! Another configuration takes the place of the one that serves, over the real app and a real file.
 
 mod deferred;
+mod folders;
 mod lists;
 mod plugins;
 

@@ -11,10 +11,11 @@ use understudy_messages::service::{CallRoute, CallService, RouteAnswer, ServiceT
 use understudy_plugins::hosts::Hosts;
 use understudy_plugins::native::{NativeApi, NativePlugin};
 use understudy_plugins::registration::RouteOptions;
+use understudy_providers::sim::Simulator;
 
 use crate::reload::Folder;
 use crate::reload::seen::{counted, moved};
-use crate::stage::{Reply, Stage, question, read};
+use crate::stage::{Reply, Stage, lead, question, read};
 
 /// What a service does when it is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -251,6 +252,16 @@ async fn a_reload_waits_for_a_call_of_a_route_and_refuses_new_ones_meanwhile_cas
                 .count("understudy_plugin_instances", &draining)
                 == 0
             {}
+            let progress = stage.admin("/admin/v1/plugins/reload").await.json();
+            let holder = &progress["holders"][0];
+            assert_eq!(
+                (&holder["kind"], &holder["id"], &holder["plugin"]),
+                (&json!("call"), &json!("/hook"), &json!("keeper")),
+                "{progress}"
+            );
+            let ready = stage.admin("/readyz").await.json();
+            let reason = ready["pluginReload"]["reason"].as_str().unwrap_or_default().to_owned();
+            assert!(reason.contains("Waiting for 1"), "{ready}");
             let refused = stage.get("/plugins/keeper/hook").await;
             keeper.route.send_replace(Does::Well);
             refused
@@ -264,6 +275,7 @@ async fn a_reload_waits_for_a_call_of_a_route_and_refuses_new_ones_meanwhile_cas
         (503, &"1".parse().expect("a value"))
     );
     assert_eq!(reloaded.status, 200, "{}", reloaded.text());
+    assert!(reloaded.text().contains("for 1 that used it"), "{}", reloaded.text());
     assert_eq!(stage.get("/plugins/keeper/hook").await.json()[0], 2);
 }
 
@@ -479,6 +491,8 @@ async fn a_stop_that_fails_bars_its_plugin_and_no_other_case_t27() {
     let reply = reload(&stage, "keeper").await;
     assert_eq!(error(&reply), (409, "failed".to_owned(), false), "{}", reply.text());
     assert_eq!(keeper.instances.load(Ordering::SeqCst), 1, "nothing took its place");
+    assert!(reply.text().contains("of keeper failed"), "{}", reply.text());
+    does_not_serve(&stage).await;
     keeper.stop.send_replace(Does::Well);
     let again = reload(&stage, "keeper").await;
     assert_eq!(error(&again), (400, "rejected".to_owned(), false), "{}", again.text());
@@ -488,6 +502,76 @@ async fn a_stop_that_fails_bars_its_plugin_and_no_other_case_t27() {
     let failed = [("trigger", "api"), ("outcome", "failed")];
     assert_eq!(scrape.count("understudy_registry_reloads_total", &failed), 1);
     assert_eq!(keeper.told(), [(1, "start"), (1, "stop")]);
+}
+
+/// Wherever operators look, the plugin does not serve.
+async fn does_not_serve(stage: &Stage) {
+    let report = stage.admin("/admin/v1/plugins").await.json();
+    let keeper = &report["plugins"][0];
+    assert_eq!(
+        (&keeper["status"], &keeper["activated"]),
+        (&json!("failed"), &json!(false)),
+        "{keeper}"
+    );
+    assert!(
+        keeper["error"].as_str().is_some_and(|why| why.contains("reload")),
+        "{keeper}"
+    );
+    let generations = stage.admin("/admin/v1/generations").await.json();
+    assert_eq!(generations["generations"][0]["state"], "failed", "{generations}");
+    let scrape = stage.gateway.scrape().await;
+    let failed = [("plugin", "keeper"), ("state", "failed")];
+    assert_eq!(scrape.count("understudy_plugin_instances", &failed), 1);
+    assert_eq!(
+        scrape.count("understudy_registry_generations", &[("state", "failed")]),
+        1
+    );
+}
+
+#[tokio::test]
+async fn a_changed_configuration_waits_for_a_late_stop_and_serves_then() {
+    let keeper = Keeper::new("keeper");
+    let folder = crate::reload::Folder::new("keeper", "{ id: 'keeper', host: 'native' }");
+    let hosts = Hosts {
+        native: vec![Arc::new(keeper.clone())],
+        ..Hosts::default()
+    };
+    let written = |simulator: &Simulator, number: u32| {
+        let url = simulator.base_url_of(&lead());
+        let entry = format!("keeper: {{ enabled: true, config: {{ number: {number} }} }}");
+        format!(
+            "listen: {{ api: \"127.0.0.1:0\", admin: \"127.0.0.1:0\" }}\nproviders:\n  \
+             a: {{ api: openai-chat, base_url: \"{url}\", api_key: k, models: [m] }}\nplugins: {{ {} entries: {{ {entry} }} }}\n",
+            folder.paths()
+        )
+    };
+    let plan = json!({ "a/m": { "calls": [{ "answer": { "text": "hi" } }] } });
+    let file = folder.path().join("understudy.yaml");
+    let stage = Stage::set_file(plan, &file, |simulator| written(simulator, 1), hosts).await;
+    keeper.stop.send_replace(Does::Hangs);
+    let during = async {
+        until(&stage, "recovering").await;
+        assert_eq!(keeper.told(), [(1, "start"), (1, "stop")], "nothing begins beside it");
+        keeper.stop.send_replace(Does::Well);
+    };
+    let put = stage.gateway.client().put(stage.gateway.admin("/admin/v1/config"));
+    let put = put.header("if-match", "*").body(written(&stage.simulator, 2)).send();
+    let put = async { read(put.await.expect("a response")).await };
+    let (reply, ()) = tokio::join!(put, during);
+    assert_eq!(
+        (reply.status, &reply.json()["applied"]),
+        (200, &json!(true)),
+        "{}",
+        reply.text()
+    );
+    assert!(
+        reply.text().contains("of keeper did not let go in time"),
+        "it is said: {}",
+        reply.text()
+    );
+    assert_eq!(keeper.told(), [(1, "start"), (1, "stop"), (2, "start")], "one stop");
+    assert_eq!(stage.get("/plugins/keeper/hook").await.json()[0], 2);
+    assert_eq!(stage.admin("/readyz").await.status, 200);
 }
 
 #[tokio::test]

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
+use understudy_messages::clock::Instant;
 use understudy_messages::ids::Name;
+use understudy_messages::registry::Holder;
 
 use super::{Inventory, Plugin};
 use crate::plugin::Served;
@@ -76,6 +78,11 @@ impl Inventory {
     /// The instances of some plugins.
     pub fn instances(&self, plugins: &[Name]) -> Vec<Arc<Served>> {
         self.served(plugins).cloned().collect()
+    }
+
+    /// Calls of some plugins that belong to no turn.
+    pub fn callers(&self, plugins: &[Name], now: Instant) -> Vec<Holder> {
+        self.served(plugins).flat_map(|served| served.callers(now)).collect()
     }
 
     /// Some plugins' instances take no new calls.

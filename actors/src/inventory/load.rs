@@ -9,11 +9,12 @@ use understudy_messages::settings::Settings;
 use understudy_plugins::capture::Captures;
 use understudy_plugins::hosts::Hosts;
 
+use super::commands::Commands;
 use super::plan::Intended;
 use super::providers::Offered;
 use super::required::GATES;
 use super::tools::Owners;
-use super::{Diagnostic, Inventory, Level, Phase, Planned, Plugin, Status};
+use super::{Anew, Diagnostic, Inventory, Level, Phase, Planned, Plugin, Status};
 use crate::hooks::{HookTable, Hooks, LoadedPlugin};
 use crate::plugin::Served;
 use crate::state::State;
@@ -60,8 +61,18 @@ pub struct BuildError {
 impl Loader {
     /// The plugins of the first generation.
     pub async fn load(&self, settings: &Arc<Settings>) -> Arc<Inventory> {
-        let planned = self.plan(settings.clone(), None, &[]);
+        self.first(settings, true).await
+    }
+
+    /// The plugins as somebody looks at them: they register, and none of their services starts.
+    pub async fn inspect(&self, settings: &Arc<Settings>) -> Arc<Inventory> {
+        self.first(settings, false).await
+    }
+
+    async fn first(&self, settings: &Arc<Settings>, serves: bool) -> Arc<Inventory> {
+        let planned = self.plan(settings.clone(), None, Anew::default());
         let mut building = Building::new(self, None, planned);
+        building.serves = serves;
         building.start().await;
         let inventory = building.finish().inventory;
         self.remember(&inventory).await;
@@ -113,9 +124,12 @@ impl Loader {
 pub(super) struct Building<'a> {
     pub(super) loader: &'a Loader,
     pub(super) serving: Option<&'a Inventory>,
+    /// Whether what is built is to serve at once.
+    pub(super) serves: bool,
     pub(super) settings: Arc<Settings>,
     planned: Vec<Intended>,
     pub(super) tools: Owners,
+    pub(super) commands: Commands,
     pub(super) digests: Vec<(Name, String)>,
     pub(super) plugins: Vec<Arc<Plugin>>,
     pub(super) diagnostics: Vec<Diagnostic>,
@@ -126,9 +140,11 @@ impl<'a> Building<'a> {
         Self {
             loader,
             serving,
+            serves: serving.is_none(),
             settings: planned.settings,
             planned: planned.plugins,
             tools: Owners::default(),
+            commands: Commands::default(),
             digests: Vec::new(),
             plugins: Vec::new(),
             diagnostics: planned.diagnostics,
@@ -136,7 +152,11 @@ impl<'a> Building<'a> {
     }
 
     pub(super) fn note(&mut self, level: Level, phase: Phase, plugin: Option<&Name>, message: impl Into<String>) {
-        self.diagnostics.push(Diagnostic::new(level, phase, plugin, message));
+        let diagnostic = Diagnostic::new(level, phase, plugin, message);
+        // one that came with what is put back is known already
+        if !self.diagnostics.contains(&diagnostic) {
+            self.diagnostics.push(diagnostic);
+        }
     }
 
     async fn start(&mut self) {
@@ -165,7 +185,9 @@ impl<'a> Building<'a> {
     fn keep(&mut self, plugin: Arc<Plugin>) {
         if let Some(working) = plugin.working() {
             self.tools.keep(&plugin.id, &working.loaded.registration);
+            self.commands.keep(&plugin.id, &working.loaded.registration);
         }
+        self.diagnostics.extend(plugin.noted.iter().cloned());
         self.plugins.push(plugin);
     }
 
@@ -177,6 +199,7 @@ impl<'a> Building<'a> {
             identity,
             source,
         } = intended;
+        let known = self.diagnostics.len();
         let status = match &source {
             None => Status::Disabled,
             Some(Err(failure)) => Status::Failed(failure.clone()),
@@ -204,6 +227,7 @@ impl<'a> Building<'a> {
             access,
             identity,
             source: source.and_then(Result::ok),
+            noted: self.diagnostics[known..].to_vec(),
             status,
         }));
     }
@@ -262,7 +286,8 @@ impl<'a> Building<'a> {
             let message = "canon and canon-guardian both write the canon into prompts: switch one of them off";
             self.note(Level::Warn, Phase::Register, None, message);
         }
-        for diagnostic in &self.diagnostics {
+        let known = self.serving.map_or(&[][..], |serving| &serving.diagnostics);
+        for diagnostic in self.diagnostics.iter().filter(|it| !known.contains(it)) {
             diagnostic.log();
         }
         let telemetry = &supervision.telemetry;
@@ -276,7 +301,7 @@ impl<'a> Building<'a> {
             hooks: Arc::new(hooks),
             tools: Arc::new(tools),
         };
-        inventory.announce(telemetry);
+        inventory.announce(self.serving, telemetry);
         Built {
             inventory: Arc::new(inventory),
             digests: self.digests,

@@ -42,6 +42,7 @@ impl Building<'_> {
                     source_folder: None,
                     identity: None,
                     source: None,
+                    noted: Vec::new(),
                     host: None,
                     manifest: None,
                     cause: enablement::decide(&settings.plugins, id, Origin::Config, false),

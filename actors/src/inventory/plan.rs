@@ -12,6 +12,7 @@ use understudy_plugins::hosts::Load;
 use understudy_plugins::manifest::HostKind;
 
 use super::candidates::Candidate;
+use super::staying::{self, Anew};
 use super::{Diagnostic, Failure, Inventory, Level, Loader, Phase, Plugin, Source};
 use crate::hooks::Access;
 use crate::registry::reload::diff::{Diff, Identity, canonical_hash};
@@ -48,9 +49,9 @@ impl Planned {
 }
 
 impl Loader {
-    /// Looks at what there is, and at what of it `serving` has already. Those that are `asked` for by name are taken anew
+    /// Looks at what there is, and at what of it `serving` has already. What is named in `anew` is taken anew
     /// though nothing of them has changed. It blocks: call it where that does no harm.
-    pub fn plan(&self, settings: Arc<Settings>, serving: Option<&Inventory>, asked: &[Name]) -> Planned {
+    pub fn plan(&self, settings: Arc<Settings>, serving: Option<&Inventory>, anew: Anew<'_>) -> Planned {
         let mut planned = Planned {
             settings,
             plugins: Vec::new(),
@@ -61,19 +62,19 @@ impl Loader {
             refused: None,
         };
         if planned.settings.plugins.enabled {
+            let candidates = self.candidates(&mut planned);
             let asked = Asked::of(&planned.settings);
-            for candidate in self.candidates(&mut planned) {
+            for candidate in staying::kept_where_they_are(candidates, &mut planned, serving, &anew) {
                 let intended = self.intend(&planned.settings, &asked, candidate);
                 planned.plugins.push(intended);
             }
         }
         let served = serving.map(Inventory::identities).unwrap_or_default();
         let wanted = planned.identities();
-        let asks = |id: &Name| asked.iter().any(|name| name.eq_ignore_ascii_case(id));
-        let forced: Vec<Name> = wanted.keys().filter(|id| asks(id)).cloned().collect();
+        let forced: Vec<Name> = wanted.keys().filter(|id| anew.names(id)).cloned().collect();
         planned.diff = Diff::between(&served, &wanted, &forced);
         let known = |name: &&Name| !wanted.keys().any(|id| id.eq_ignore_ascii_case(name));
-        planned.unknown = asked.iter().filter(known).cloned().collect();
+        planned.unknown = anew.plugins.iter().filter(known).cloned().collect();
         let exclusive = |id: &Name| serving.and_then(|it| it.find(id)).is_some_and(|it| it.is_exclusive());
         let replaced = |id: &&Name| planned.diff.ended.contains(id);
         planned.exclusive = planned.diff.started.iter().filter(replaced).any(exclusive);
@@ -174,6 +175,15 @@ fn check_grants(planned: &mut Planned) {
 }
 
 impl Planned {
+    /// A plugin whose source is not as somebody expects it, and what it is.
+    pub fn is_another<'a>(&self, (plugin, expected): (&'a Name, &String)) -> Option<(&'a Name, String)> {
+        let mut all = self.plugins.iter();
+        let intended = all.find(|it| it.candidate.id.eq_ignore_ascii_case(plugin))?;
+        let source = intended.source.as_ref().and_then(|source| source.as_ref().ok());
+        let found = source.and_then(Source::digest).unwrap_or_else(|| "none".to_owned());
+        (found != *expected).then_some((plugin, found))
+    }
+
     /// Why nothing can be done about a plugin that was asked for and is not on.
     pub fn why_unknown(&self, id: &str) -> String {
         let mut named = self
@@ -245,7 +255,11 @@ impl Inventory {
         Planned {
             settings: self.settings.clone(),
             plugins: self.plugins.iter().map(intended).collect(),
-            diagnostics: self.diagnostics.clone(),
+            // what was noted while they registered is noted again
+            diagnostics: (self.diagnostics.iter())
+                .filter(|it| matches!(it.phase, Phase::Discovery | Phase::Config))
+                .cloned()
+                .collect(),
             diff: Diff::default(),
             unknown: Vec::new(),
             exclusive: false,

@@ -1,6 +1,7 @@
 //! Inventory as the admin listener shows them.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::hooks::LoadedPlugin;
 use crate::plugin::InstanceState;
@@ -13,7 +14,7 @@ use understudy_plugins::manifest::HostKind;
 
 use super::candidates::Candidate;
 use super::plan::Intended;
-use super::shapes::{Notice, Shape, capabilities, notices, shape};
+use super::shapes::{self, Notice, Shape, notices, shape};
 use super::{Diagnostic, Failure, Inventory, Level, Phase, Planned, Plugin, Source, Status};
 
 /// Every plugin, and what people should know.
@@ -41,6 +42,11 @@ struct One {
     host: Option<&'static str>,
     enabled: bool,
     reason: &'static str,
+    /// Who has switched it on: `explicit`, `default`, or `disabled`.
+    enablement: &'static str,
+    explicitly_enabled: bool,
+    /// Whether it serves.
+    activated: bool,
     /// What it is needed for, and why.
     activation: Vec<String>,
     status: &'static str,
@@ -57,8 +63,8 @@ struct One {
     shape: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     capability_mode: Option<&'static str>,
-    /// The kinds of capabilities that it registered.
-    capabilities: Vec<&'static str>,
+    capability_count: usize,
+    capabilities: Vec<Capability>,
     /// Providers that it brings and that are served.
     providers: Vec<Name>,
     allow_conversation_access: bool,
@@ -75,6 +81,13 @@ struct One {
     hook_calls: u64,
     calls_in_flight: u64,
     restarts: u64,
+}
+
+/// A kind of capability, and what of it a plugin has.
+#[derive(Serialize)]
+struct Capability {
+    kind: &'static str,
+    ids: Vec<Name>,
 }
 
 /// One command that a plugin has.
@@ -115,9 +128,17 @@ impl Inventory {
             Status::Loaded(working) => (working.served.failure(), None),
         };
         let shape = registration.map(shape);
+        let providers = self.brought_by(&plugin.id);
+        let capabilities = registration.map(|it| capabilities(plugin, &providers, it));
+        let capabilities = capabilities.unwrap_or_default();
         One {
+            capability_count: capabilities.len(),
+            capabilities,
             enabled: plugin.cause.enables(),
             reason: plugin.cause.as_label(),
+            enablement: plugin.cause.enablement(),
+            explicitly_enabled: plugin.cause.enablement() == "explicit",
+            activated: plugin.state() == Some(InstanceState::Running),
             activation: activation::explained(plugin.cause, &plugin.id, plugin.manifest.as_deref(), asked),
             status: status(plugin),
             error,
@@ -126,8 +147,7 @@ impl Inventory {
             digest: plugin.source.as_ref().and_then(Source::digest),
             shape: shape.map(Shape::as_label),
             capability_mode: shape.map(Shape::mode),
-            capabilities: registration.map(capabilities).unwrap_or_default(),
-            providers: self.brought_by(&plugin.id),
+            providers,
             allow_conversation_access: plugin.access.conversation,
             allow_prompt_injection: plugin.access.injection,
             hooks: registration.map(hooks).unwrap_or_default(),
@@ -150,9 +170,11 @@ impl Inventory {
         own.map(|(_, provider)| provider.settings.name.clone()).collect()
     }
 
-    /// Says once which plugins are loaded.
-    pub(super) fn announce(&self, telemetry: &Telemetry) {
-        for plugin in &self.plugins {
+    /// Says once which plugins are loaded: those that `before` had are known.
+    pub(super) fn announce(&self, before: Option<&Self>, telemetry: &Telemetry) {
+        let is_new =
+            |plugin: &&Arc<Plugin>| !before.is_some_and(|it| it.plugins.iter().any(|old| Arc::ptr_eq(old, plugin)));
+        for plugin in self.plugins.iter().filter(is_new) {
             let Some(working) = plugin.working() else { continue };
             let LoadedPlugin { registration, .. } = &working.loaded;
             let (hooks, policies) = (registration.hooks.len(), registration.policies.len());
@@ -194,6 +216,8 @@ impl One {
         Self {
             enabled: intended.cause.enables(),
             reason: intended.cause.as_label(),
+            enablement: intended.cause.enablement(),
+            explicitly_enabled: intended.cause.enablement() == "explicit",
             activation: activation::explained(
                 intended.cause,
                 &intended.candidate.id,
@@ -241,6 +265,15 @@ fn status(plugin: &Plugin) -> &'static str {
         (Status::Loaded(_), Some(InstanceState::Failed)) => "failed",
         (Status::Loaded(_), _) => "loaded",
     }
+}
+
+fn capabilities(plugin: &Plugin, providers: &[Name], registration: &Registration) -> Vec<Capability> {
+    let ids = |kind| match kind {
+        "text-inference" => providers.to_vec(),
+        _ => vec![plugin.id.clone()],
+    };
+    let kinds = shapes::capabilities(registration).into_iter();
+    kinds.map(|kind| Capability { kind, ids: ids(kind) }).collect()
 }
 
 fn hooks(registration: &Registration) -> Vec<OneHook> {

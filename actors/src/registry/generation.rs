@@ -1,6 +1,7 @@
 //! A published generation: immutable, swapped whole. A turn holds one from admission to its end and never sees two.
 
 mod inside;
+mod kept;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};

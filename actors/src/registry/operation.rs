@@ -73,8 +73,6 @@ pub(super) struct Operation {
     started: Vec<Name>,
     /// New instances that were not taken.
     discarded: Vec<Arc<Served>>,
-    /// What is said of cleanups that come later.
-    put_off: Vec<String>,
     /// Whether those that end have been told.
     told: bool,
     /// Old instances that could not be put back with the others.
@@ -83,6 +81,8 @@ pub(super) struct Operation {
     busy: bool,
     generation: GenerationId,
     message: Option<String>,
+    /// What its receipt tells beside what was noted about plugins.
+    notices: Vec<String>,
     holders: (Vec<Holder>, usize),
     began: Instant,
 }
@@ -105,11 +105,11 @@ impl Operation {
             built: None,
             shards: None,
             message: None,
+            notices: Vec::new(),
             holders: Default::default(),
             ended: Vec::new(),
             started: Vec::new(),
             discarded: Vec::new(),
-            put_off: Vec::new(),
             told: false,
             lost: Vec::new(),
             busy: false,

@@ -82,7 +82,7 @@ impl Published {
         let serving = self.load();
         let waits = progress.waits_for.as_ref().zip(serving);
         let (holders, omitted) = waits
-            .map(|(agents, serving)| serving.holders(agents, MOST_HOLDERS, now))
+            .map(|(agents, serving)| serving.keepers(agents, &progress.plugins, MOST_HOLDERS, now))
             .unwrap_or_default();
         let left = progress.until.map(|until| until.saturating_duration_since(now));
         Some(ReloadStatus {
@@ -100,8 +100,8 @@ impl Published {
     pub fn generations(&self, now: Instant) -> Vec<GenerationStatus> {
         let Some(serving) = self.load() else { return Vec::new() };
         let state = match self.reload.load_full() {
-            Some(progress) if progress.phase == "failed" => GenerationState::Failed,
             Some(progress) if progress.waits_for.is_some() => GenerationState::Draining,
+            _ if self.barrier.status().is_some() => GenerationState::Failed,
             _ => GenerationState::Serving,
         };
         let mut all = vec![serving.status(state, serving.inventory.calls(), now)];

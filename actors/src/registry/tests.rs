@@ -166,6 +166,7 @@ async fn a_failed_start_and_providers_that_cannot_be_started_again_are_both_told
     assert_eq!(registry.send(listing).await.expect("answers"), Ok(ShardIndex(0)));
     let ask = Reload {
         plugins: vec!["shop".into()],
+        digests: Default::default(),
         settings: None,
         wait: false,
         origin: None,

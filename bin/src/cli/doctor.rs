@@ -62,6 +62,9 @@ pub(super) async fn run(args: Args, json: bool, hosts: &Hosts) -> anyhow::Result
     let mut findings = findings(&seen.report, turns);
     findings.extend(lists(&providers));
     findings.extend(wrong);
+    if seen.cold.is_none() {
+        findings.extend(configured(&args.admin.get("/admin/v1/status").await?));
+    }
     match json {
         true => {
             let shown = findings
@@ -166,6 +169,18 @@ fn lists(providers: &Value) -> impl Iterator<Item = Finding> {
     })
 }
 
+/// Why the configuration that was saved last does not serve.
+fn configured(status: &Value) -> Option<Finding> {
+    let why = status["configuration"]["fault"]["message"].as_str()?;
+    Some(Finding {
+        plugin: None,
+        message: format!(
+            "the configuration that was saved last does not serve: {}",
+            why.trim_end()
+        ),
+    })
+}
+
 /// What is wrong with an instance that was loaded and does not serve, or that has to.
 fn serving(plugin: &Value) -> Option<String> {
     let why = plugin["error"].as_str().unwrap_or("it does not serve");
@@ -253,6 +268,14 @@ mod tests {
         let found: Vec<_> = lists(&page).map(|it| it.message).collect();
         let words = "provider a was asked 3 times in vain for its models: it is no list. 7 stand from before";
         assert_eq!(found, [words]);
+    }
+
+    #[test]
+    fn a_configuration_that_was_not_taken_is_named() {
+        let fault = json!({ "configuration": { "fault": { "message": "is wrong\n" } } });
+        let found = configured(&fault).expect("a finding");
+        assert!(found.message.ends_with("does not serve: is wrong"), "{}", found.message);
+        assert_eq!(configured(&json!({ "configuration": { "fault": null } })), None);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Carries out what is ordered about the configuration, one thing after the other.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -258,6 +259,7 @@ impl Keeper {
         let superseded = CancellationToken::new();
         let reload = registry.reload.send(Reload {
             plugins: Vec::new(),
+            digests: BTreeMap::new(),
             settings: Some(revision.settings.clone()),
             wait: false,
             trigger,

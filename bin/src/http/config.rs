@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use understudy_messages::registry::{Phase, ReloadError, ReloadOutcome};
 
 use super::edge;
+use super::plugins::Refusal;
 use crate::app::Shared;
 use crate::config::{Problem, ServerConfig, show};
 use crate::configuration::{Change, Changed, Fault, Refused};
@@ -121,7 +122,11 @@ fn changed_to(changed: &Changed) -> HttpResponse {
     if let Some(wait) = wait {
         response.insert_header((RETRY_AFTER, Duration::from_millis(wait).as_secs().max(1)));
     }
-    response.json(changed)
+    let mut told = json!(changed);
+    if let Some(error) = &changed.error {
+        told["error"] = json!(Refusal::from(error));
+    }
+    response.json(told)
 }
 
 fn status(error: &ReloadError) -> StatusCode {

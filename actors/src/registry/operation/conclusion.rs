@@ -42,11 +42,10 @@ impl Operation {
 
     fn receipt(self, outcome: ReloadOutcome) -> Receipt {
         let built = self.built;
-        let mut warned = built
+        let warned = built
             .as_ref()
             .map(|built| built.inventory.warnings(&self.targets))
             .unwrap_or_default();
-        warned.extend(self.put_off);
         let short = |line: String| line.chars().take(WARNINGS.1).collect();
         let restart_required = built
             .as_ref()
@@ -61,7 +60,13 @@ impl Operation {
             source_digests: built
                 .map(|built| built.digests.into_iter().collect())
                 .unwrap_or_default(),
-            warnings: warned.into_iter().take(WARNINGS.0).map(short).collect(),
+            warnings: self
+                .notices
+                .into_iter()
+                .chain(warned)
+                .take(WARNINGS.0)
+                .map(short)
+                .collect(),
             restart_required,
         }
     }

@@ -19,6 +19,8 @@ use crate::registry::staffing::{self, StaffError};
 /// How long calls that are no turn's may still take in an instance that nobody else uses: as long as a route's.
 const LAST_CALLS: Duration = Duration::from_secs(15);
 
+/// Why an instance that a failed reload has left behind does not serve.
+const AWAY: &str = "a reload has ended it, and neither new nor old code could take its place";
 /// What an instance is told that is about to be replaced.
 const STOP: HookEvent = HookEvent::GatewayStop { reason: "reload" };
 
@@ -50,11 +52,19 @@ impl Operation {
     fn say_of(&mut self, cleanup: Cleanup) {
         self.message = match cleanup {
             Cleanup::Done => return,
-            Cleanup::Late => Some("An old instance did not let go in time.".to_owned()),
-            Cleanup::Rejected => {
-                Some("An old instance failed to let go of what it holds: see the log, and restart.".to_owned())
-            }
+            Cleanup::Late => Some(format!("The old instance of {} did not let go in time.", self.late())),
+            Cleanup::Rejected => Some(format!(
+                "The old instance of {} failed to let go of what it holds: see the log, and restart.",
+                self.late()
+            )),
         };
+    }
+
+    /// Those that have not let go.
+    fn late(&self) -> String {
+        let instances = self.serving.inventory.instances(&self.ended);
+        let late = instances.iter().filter(|served| served.cleanup() != Cleanup::Done);
+        late.map(|served| served.id.to_string()).collect::<Vec<_>>().join(", ")
     }
 
     pub(super) async fn register(&mut self) -> Event {
@@ -117,7 +127,7 @@ impl Operation {
     /// Lets the old instances go once the last turn that holds them has ended, and tells the new ones that they serve. What of
     /// that fails is told and changes nothing any more; providers are looked at again then, as they are to serve (contract R-108).
     pub(super) async fn settle(&mut self) -> Event {
-        self.put_off = self.put_off();
+        self.notices.extend(self.put_off());
         let Some(new) = self.context.published.load() else {
             return Event::Unsettled;
         };
@@ -170,14 +180,23 @@ impl Operation {
 
     /// Waits for the cleanup of the old instances, and of the new ones that were not taken.
     pub(super) async fn join_cleanup(&mut self, until: Instant) -> Event {
-        let reason = "Waiting for the old instances to let go before they are put back.";
+        let forward = matches!(self.machine.state(), State::Recovering { forward: true, .. });
+        let reason = match forward {
+            true => "Waiting for the old instances to let go before the new ones take their place.",
+            false => "Waiting for the old instances to let go before they are put back.",
+        };
+        tracing::warn!(operation = %self.id, plugins = ?self.ended, "{reason}");
         self.show("recovering", Some(until), Some(reason));
         let instances = self.leftovers();
         let gone = futures::future::join_all(instances.iter().map(Served::stop));
         tokio::select! {
             biased;
             ended = gone => match ended.iter().all(Result::is_ok) {
-                true => Event::CleanedUp,
+                true => {
+                    // what was late has ended well: nothing of it is left to be told as a failure
+                    self.notices.extend(self.message.take_if(|_| forward));
+                    Event::CleanedUp
+                }
                 false => Event::RestoreFailed,
             },
             () = self.shutdown.cancelled() => Event::Shutdown,
@@ -244,6 +263,8 @@ impl Operation {
 
     /// Those that were to end do not serve, until a later reload puts something in their place.
     pub(super) fn bar(&self) {
+        let gone = self.serving.inventory.instances(&self.ended);
+        gone.iter().for_each(|served| served.give_up(AWAY));
         self.context.published.barrier().raise(&self.ended, &self.leftovers());
     }
 

@@ -1,8 +1,9 @@
 //! What a reload looks at before it touches anything.
 
-use understudy_messages::registry::Reload;
+use understudy_messages::registry::{Reload, Trigger};
 
 use super::{MOST_HOLDERS, Operation};
+use crate::inventory::{Anew, Planned};
 use crate::registry::barrier::Barred;
 use crate::registry::reload::machine::{Event, Plan};
 
@@ -15,20 +16,12 @@ impl Operation {
             self.message = Some(why);
             return Event::Refused;
         }
-        let (loader, ask) = (self.context.loader.clone(), self.ask.clone());
-        let serving = self.serving.clone();
-        let settings = ask.settings.unwrap_or_else(|| serving.inventory.settings().clone());
-        let plan = move || loader.plan(settings, Some(&serving.inventory), &ask.plugins);
-        let Ok(planned) = tokio::task::spawn_blocking(plan).await else {
+        let Some(planned) = self.plan().await else {
             self.message = Some("The candidate could not be prepared.".to_owned());
             return Event::Refused;
         };
-        if let Some(unknown) = planned.unknown.first() {
-            self.message = Some(planned.why_unknown(unknown));
-            return Event::Refused;
-        }
-        if let Some((plugin, why)) = &planned.refused {
-            self.message = Some(format!("The plugin {plugin} {why}. Nothing was changed."));
+        if let Some(why) = refused(&self.ask, &planned) {
+            self.message = Some(why);
             return Event::Refused;
         }
         self.started.clone_from(&planned.diff.started);
@@ -61,6 +54,19 @@ impl Operation {
         }
         self.show("reloading", None, None);
         Event::Prepared(plan)
+    }
+
+    /// What there is, looked at off the arbiters.
+    async fn plan(&self) -> Option<Planned> {
+        let (loader, ask) = (self.context.loader.clone(), self.ask.clone());
+        let serving = self.serving.clone();
+        let settings = ask.settings.unwrap_or_else(|| serving.inventory.settings().clone());
+        let folders = ask.trigger == Trigger::Signal;
+        let plan = move || {
+            let plugins = &ask.plugins;
+            loader.plan(settings, Some(&serving.inventory), Anew { plugins, folders })
+        };
+        tokio::task::spawn_blocking(plan).await.ok()
     }
 
     /// Whether it is asked for by what would be waited for.
@@ -103,4 +109,17 @@ fn check(ask: &Reload) -> Result<(), String> {
         true => Err("Name the plugins to reload.".to_owned()),
         false => Ok(()),
     }
+}
+
+/// Why what there is cannot take the place of what serves.
+fn refused(ask: &Reload, planned: &Planned) -> Option<String> {
+    if let Some(unknown) = planned.unknown.first() {
+        return Some(planned.why_unknown(unknown));
+    }
+    if let Some((plugin, found)) = ask.digests.iter().find_map(|it| planned.is_another(it)) {
+        let what = format!("The source of {plugin} is not the one that was expected: it is {found}.");
+        return Some(format!("{what} Nothing was changed."));
+    }
+    let (plugin, why) = planned.refused.as_ref()?;
+    Some(format!("The plugin {plugin} {why}. Nothing was changed."))
 }

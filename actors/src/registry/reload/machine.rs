@@ -5,6 +5,8 @@
 //!     └─ exclusive ► Draining ► Stopping ► Disposing ──┘               │           │
 //!                        └ deadline, cancelled: rolled back            └───────────┴ after a stop: Recovering ► restored, failed
 //! ```
+//!
+//! Where only the configuration has changed, an old service that is late to stop is waited for in `Recovering`, and disposal goes on.
 
 use understudy_messages::clock::Instant;
 use understudy_messages::registry::{Phase, ReloadOutcome};
@@ -40,10 +42,12 @@ pub enum State {
     },
     /// The new generation serves; what comes after it may still fail.
     Published,
-    /// The old code is put back, once its own cleanup has ended.
+    /// The old cleanup is waited for longer than it should have taken.
     Recovering {
         /// When it gives up.
         until: Instant,
+        /// Whether the new code takes its place then: it is only the configuration that has changed. Else the old one is put back.
+        forward: bool,
     },
     /// It is over.
     Done(ReloadOutcome),
@@ -218,7 +222,7 @@ impl Machine {
         let next = match self.state {
             State::Candidate => candidate(event),
             State::Draining { .. } => draining(event, self.watched),
-            State::Stopping | State::Disposing => clearing(self.state, event, recover_until),
+            State::Stopping | State::Disposing => clearing(self.state, event, self.watched, recover_until),
             State::Registering { stopped } | State::Starting { stopped } | State::Publishing { stopped } => {
                 building(self.state, event, stopped, recover_until)
             }
@@ -269,10 +273,10 @@ fn draining(event: Event, watched: bool) -> Next {
 }
 
 /// From the first stop on a reload is finished one way or the other, whoever asked for it.
-fn clearing(state: State, event: Event, recover_until: Instant) -> Next {
+fn clearing(state: State, event: Event, watched: bool, recover_until: Instant) -> Next {
     match (state, event) {
         (State::Stopping, Event::Stopped(Cleanup::Done)) => Some((State::Disposing, vec![Effect::Dispose])),
-        (State::Stopping, Event::Stopped(Cleanup::Late)) => Some(recover(Vec::new(), recover_until)),
+        (State::Stopping, Event::Stopped(Cleanup::Late)) => Some(recover(Vec::new(), recover_until, watched)),
         (State::Disposing, Event::Disposed(Cleanup::Done)) => {
             Some((State::Registering { stopped: true }, vec![Effect::Register]))
         }
@@ -297,7 +301,7 @@ fn building(state: State, event: Event, stopped: bool, recover_until: Instant) -
         | (State::Starting { .. }, Event::StartFailed)
         | (State::Publishing { .. }, Event::NotPublished) => match stopped {
             false => done(ReloadOutcome::RolledBack, discard()),
-            true => Some(recover(discard(), recover_until)),
+            true => Some(recover(discard(), recover_until, false)),
         },
         // whether it was published is about to be known
         (State::Publishing { .. }, Event::Shutdown | Event::RequesterGone | Event::Superseded) => {
@@ -323,6 +327,7 @@ fn published(event: Event) -> Next {
 
 fn recovering(state: State, event: Event) -> Next {
     match (state, event) {
+        (State::Recovering { forward: true, .. }, Event::CleanedUp) => Some((State::Disposing, vec![Effect::Dispose])),
         (_, Event::CleanedUp) => Some((state, vec![Effect::Restore])),
         (_, Event::Restored) => done(ReloadOutcome::Restored, vec![Effect::OpenGate]),
         (_, Event::RestoreFailed | Event::Deadline) => barred(),
@@ -332,9 +337,9 @@ fn recovering(state: State, event: Event) -> Next {
     }
 }
 
-fn recover(mut effects: Vec<Effect>, until: Instant) -> (State, Vec<Effect>) {
+fn recover(mut effects: Vec<Effect>, until: Instant, forward: bool) -> (State, Vec<Effect>) {
     effects.push(Effect::JoinCleanup(until));
-    (State::Recovering { until }, effects)
+    (State::Recovering { until, forward }, effects)
 }
 
 /// Nothing may be put back: what the old instance held may still be held, or nothing of it is left.

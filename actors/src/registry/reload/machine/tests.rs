@@ -169,6 +169,31 @@ fn what_failed_after_a_stop_is_put_back_once_the_old_cleanup_ended_case_t24_t25(
 }
 
 #[test]
+fn a_changed_configuration_waits_for_a_late_stop_and_takes_its_place_then() {
+    let late = [
+        Event::Prepared(plan(true, true)),
+        Event::Empty,
+        Event::Stopped(Cleanup::Late),
+    ];
+    let goes_on = [
+        Event::CleanedUp,
+        Event::Disposed(Cleanup::Done),
+        Event::Registered,
+        Event::Started,
+        Event::Published,
+        Event::Settled,
+    ];
+    assert_eq!(outcome(&[&late[..], &goes_on].concat()), ReloadOutcome::Applied);
+    // nothing of it is put back by a late stop alone, and what does not end bars all
+    let (_, effects) = play(&[&late[..], &goes_on[..3]].concat());
+    assert!(!effects.contains(&Effect::Restore), "{effects:?}");
+    assert_eq!(
+        outcome(&[&late[..], &[Event::Deadline]].concat()),
+        ReloadOutcome::Failed
+    );
+}
+
+#[test]
 fn a_cleanup_that_failed_bars_recovery_case_t26_t27() {
     for events in [
         exclusive(&[Event::Empty, Event::Stopped(Cleanup::Rejected)]),
