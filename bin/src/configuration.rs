@@ -143,7 +143,10 @@ impl Configuration {
         let (reply, done) = oneshot::channel();
         let order = Order::Refresh { origin, reply };
         self.orders.try_send(order).map_err(|_full| busy())?;
-        done.await.unwrap_or_else(|_gone| Err(busy()))
+        match done.await {
+            Ok(refreshed) => refreshed,
+            Err(_gone) => Err(busy()),
+        }
     }
 }
 
