@@ -6,3 +6,5 @@ mod kept;
 mod killed;
 #[cfg(test)]
 mod place;
+#[cfg(test)]
+mod unheard;

@@ -1,6 +1,6 @@
 //! What a reload looks at before it touches anything.
 
-use understudy_messages::registry::{Reload, Trigger};
+use understudy_messages::registry::Reload;
 
 use super::{MOST_HOLDERS, Operation};
 use crate::inventory::{Anew, Planned};
@@ -61,7 +61,7 @@ impl Operation {
         let (loader, ask) = (self.context.loader.clone(), self.ask.clone());
         let serving = self.serving.clone();
         let settings = ask.settings.unwrap_or_else(|| serving.inventory.settings().clone());
-        let folders = ask.trigger == Trigger::Signal;
+        let folders = ask.trigger.looks_anew();
         let plan = move || {
             let plugins = &ask.plugins;
             loader.plan(settings, Some(&serving.inventory), Anew { plugins, folders })
