@@ -8,7 +8,7 @@ use understudy_messages::events::{Decision, Event, Manner, StreamContinued};
 use understudy_messages::failure::Reason;
 use understudy_messages::ids::ModelRef;
 use understudy_messages::turn::TurnOutcome;
-use understudy_providers::sim::Entries;
+use understudy_providers::sim::entries::Entries;
 
 use crate::stage::{DONE, Reply, Stage, question, read, refusal, stream};
 

@@ -15,6 +15,7 @@ use understudy_providers::sim::Simulator;
 
 use crate::brought::{Place, both, url};
 use crate::catalogs::{names, until};
+use crate::reload::Folder;
 use crate::stage::question;
 
 /// Brings `acme` with a list of its own. Its service stops when it may, and so does its look at a prompt.
@@ -98,16 +99,23 @@ impl NativePlugin for Lister {
     }
 }
 
-async fn place(lister: &Lister) -> Place {
+async fn place(lister: &Lister) -> (Place, Folder) {
+    let folder = Folder::new(
+        "shop",
+        "{ id: 'shop', host: 'native', resources: 'exclusive', providers: ['acme'] }",
+    );
     let plugins = |simulator: &Simulator| {
-        let url = url(simulator, "acme");
-        format!("plugins: {{ entries: {{ shop: {{ enabled: true, config: {{ baseUrl: \"{url}\" }} }} }} }}\n")
+        let entry = format!(
+            "shop: {{ enabled: true, config: {{ baseUrl: \"{}\" }} }}",
+            url(simulator, "acme")
+        );
+        format!("plugins: {{ {} entries: {{ {entry} }} }}\n", folder.paths())
     };
     let mut plan = both();
     plan["acme/fresh"] = plan["acme/m"].clone();
     let place = Place::new(plan, plugins, vec![Arc::new(lister.clone())]).await;
     until(&place.stage, "acme", |catalog| catalog["version"] == 1).await;
-    place
+    (place, folder)
 }
 
 async fn lists_fresh(place: &Place) -> bool {
@@ -117,7 +125,7 @@ async fn lists_fresh(place: &Place) -> bool {
 #[tokio::test]
 async fn what_a_plugin_lists_is_shown_and_whoever_reads_it_as_it_goes_waits_for_the_next_case_t14() {
     let lister = Lister::new();
-    let place = place(&lister).await;
+    let (place, _folder) = place(&lister).await;
     assert!(lists_fresh(&place).await);
     assert_eq!(
         place.served_by(&crate::brought::strict("acme/fresh")).await,
@@ -153,7 +161,7 @@ async fn what_a_plugin_lists_is_shown_and_whoever_reads_it_as_it_goes_waits_for_
 #[tokio::test]
 async fn what_a_plugin_lists_stays_while_a_reload_waits_and_when_it_is_taken_back_case_t14() {
     let lister = Lister::new();
-    let place = place(&lister).await;
+    let (place, _folder) = place(&lister).await;
     lister.answers.send_replace(false);
     let asked = question(false);
     let turn = place.stage.ask(&asked);
