@@ -1,30 +1,31 @@
 //! A plugin that lists the models of the provider it brings, over the real app: shown, and withdrawn as it goes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::FutureExt;
 use serde_json::{Value, json};
 use tokio::sync::watch;
 use understudy_messages::catalog::{CatalogModel, CatalogSource, Listed, Listing, Progress, Stage as Look};
-use understudy_messages::ids::Name;
+use understudy_messages::ids::{ModelRef, Name};
 use understudy_messages::service::{CallService, ServiceTurn};
 use understudy_messages::settings::{Api, ProviderSettings};
 use understudy_plugins::native::{NativeApi, NativePlugin};
-use understudy_plugins::registration::{HookOptions, ProviderRegistration};
+use understudy_plugins::registration::ProviderRegistration;
 use understudy_providers::sim::Simulator;
 
-use crate::brought::{Place, both, url};
-use crate::catalogs::{names, until};
+use crate::brought::{Place, both, strict, url};
+use crate::catalogs::{catalog, names, until};
 use crate::reload::Folder;
-use crate::stage::question;
 
-/// Brings `acme` with a list of its own. Its service stops when it may, and so does its look at a prompt.
+/// How long the provider of the configuration takes.
+const SLOW: Duration = Duration::from_secs(20);
+
+/// Brings `acme` with a list of its own. Its service stops when it may.
 #[derive(Clone)]
 struct Lister {
     stopping: Arc<watch::Sender<bool>>,
     may_stop: Arc<watch::Sender<bool>>,
-    asked: Arc<watch::Sender<u32>>,
-    answers: Arc<watch::Sender<bool>>,
 }
 
 impl Lister {
@@ -32,15 +33,13 @@ impl Lister {
         Self {
             stopping: Arc::new(watch::Sender::new(false)),
             may_stop: Arc::new(watch::Sender::new(false)),
-            asked: Arc::new(watch::Sender::new(0)),
-            answers: Arc::new(watch::Sender::new(true)),
         }
     }
 }
 
-async fn so<T: PartialEq>(told: &watch::Sender<T>, wanted: T) {
+async fn so(told: &watch::Sender<bool>) {
     let mut told = told.subscribe();
-    told.wait_for(|it| *it == wanted).await.expect("the test lives");
+    told.wait_for(|it| *it).await.expect("the test lives");
 }
 
 struct List;
@@ -77,24 +76,13 @@ impl NativePlugin for Lister {
             async move {
                 if call.turn == ServiceTurn::Stop {
                     own.stopping.send_replace(true);
-                    so(&own.may_stop, true).await;
+                    so(&own.may_stop).await;
                 }
                 Ok(())
             }
             .boxed()
         };
         api.service("shelf", Arc::new(service));
-        let own = self.clone();
-        let looks = move |_, _, _| {
-            let own = own.clone();
-            async move {
-                own.asked.send_modify(|asked| *asked += 1);
-                so(&own.answers, true).await;
-                Ok(Default::default())
-            }
-            .boxed()
-        };
-        api.on("before_prompt_build", HookOptions::default(), Arc::new(looks));
         Ok(())
     }
 }
@@ -113,6 +101,7 @@ async fn place(lister: &Lister) -> (Place, Folder) {
     };
     let mut plan = both();
     plan["acme/fresh"] = plan["acme/m"].clone();
+    plan["own/m"]["calls"][0]["delay_ms"] = json!(SLOW.as_millis() as u64);
     let place = Place::new(plan, plugins, vec![Arc::new(lister.clone())]).await;
     until(&place.stage, "acme", |catalog| catalog["version"] == 1).await;
     (place, folder)
@@ -127,13 +116,10 @@ async fn what_a_plugin_lists_is_shown_and_whoever_reads_it_as_it_goes_waits_for_
     let lister = Lister::new();
     let (place, _folder) = place(&lister).await;
     assert!(lists_fresh(&place).await);
-    assert_eq!(
-        place.served_by(&crate::brought::strict("acme/fresh")).await,
-        "acme/fresh"
-    );
+    assert_eq!(place.served_by(&strict("acme/fresh")).await, "acme/fresh");
 
     let during = async {
-        so(&lister.stopping, true).await;
+        so(&lister.stopping).await;
         let reads = lists_fresh(&place);
         tokio::pin!(reads);
         // one that leaves takes nothing along
@@ -162,11 +148,11 @@ async fn what_a_plugin_lists_is_shown_and_whoever_reads_it_as_it_goes_waits_for_
 async fn what_a_plugin_lists_stays_while_a_reload_waits_and_when_it_is_taken_back_case_t14() {
     let lister = Lister::new();
     let (place, _folder) = place(&lister).await;
-    lister.answers.send_replace(false);
-    let asked = question(false);
+    let slow = ModelRef::new("own", "m");
+    let asked = strict("own/m");
     let turn = place.stage.ask(&asked);
     let during = async {
-        so(&lister.asked, 1).await;
+        place.stage.called(&slow, 1).await;
         let reads = async {
             while place.stage.admin("/readyz").await.json()["pluginReload"]["phase"] != "reloading" {}
             assert!(lists_fresh(&place).await, "at once");
@@ -178,9 +164,9 @@ async fn what_a_plugin_lists_stays_while_a_reload_waits_and_when_it_is_taken_bac
         // whoever asked for it is gone, and with that it is over
         while place.stage.admin("/readyz").await.status != 200 {}
         assert!(lists_fresh(&place).await);
-        let page = crate::catalogs::catalog(&place.stage, "acme").await;
+        let page = catalog(&place.stage, "acme").await;
         assert_eq!((&page["version"], &page["models"]), (&json!(1), &json!(2)), "{page}");
-        lister.answers.send_replace(true);
+        place.stage.clock.advance(SLOW);
     };
     let (reply, ()) = tokio::join!(turn, during);
     assert_eq!(reply.status, 200, "{}", reply.text());
