@@ -19,6 +19,7 @@ use understudy_actors::inventory::Loader;
 use understudy_actors::provider::ledger::LedgerBook;
 use understudy_actors::registry::{Admission, AdmitTurn, Published, RegistryActor, RegistryContext};
 use understudy_actors::session::TranscriptRoom;
+use understudy_actors::session::store::SessionStore;
 use understudy_actors::state::State;
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
@@ -34,7 +35,7 @@ use crate::config::ServerConfig;
 use crate::configuration::beginning::Beginning;
 use crate::configuration::{self, Configuration, Revision, memory};
 use crate::http;
-use crate::plugins;
+use crate::{plugins, sessions};
 
 /// How often recorded samples are moved into their buckets.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
@@ -78,6 +79,8 @@ pub struct Shared {
     pub(crate) responses: Arc<http::Responses>,
     /// The room that the transcripts of all sessions share.
     pub(crate) transcripts: TranscriptRoom,
+    /// Where sessions are while nobody works on them; `None`: in memory.
+    pub(crate) sessions: Option<Arc<dyn SessionStore>>,
     /// Ends the turns that a shutdown does not wait for any longer.
     pub(crate) abort: CancellationToken,
     /// When the app started, in seconds since 1970.
@@ -302,6 +305,7 @@ async fn start_registry(
         tap: tap.clone(),
         ledgers: ledgers.clone(),
     };
+    let sessions = sessions::stored(&config, &state, &supervision, &tap)?;
     let shared = Arc::new(Shared {
         state,
         clock: options.clock.clone(),
@@ -313,7 +317,8 @@ async fn start_registry(
             options.clock.clone(),
             config.settings.session.idle,
         )),
-        transcripts: TranscriptRoom::default(),
+        transcripts: TranscriptRoom::of(config.settings.session.resident),
+        sessions,
         abort: CancellationToken::new(),
         started: crate::unix_seconds(&options.clock),
         supervision: supervision.clone(),
