@@ -24,6 +24,7 @@ mod program {
             let mut child = Command::new(env!("CARGO_BIN_EXE_understudy"))
                 .args(["serve", "--json", "--config"])
                 .arg(&file)
+                .env("UNDERSTUDY_STATE", folder.join("state"))
                 .stdout(Stdio::piped())
                 .stderr(Stdio::null())
                 .spawn()

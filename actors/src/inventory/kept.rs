@@ -4,7 +4,7 @@ use understudy_messages::ids::Name;
 use understudy_plugins::enablement::Origin;
 
 use super::required::is_guard;
-use super::{Inventory, Loader, Source};
+use super::{Failure, Inventory, Loader, Phase, Plugin, Source};
 use crate::state::records::{note_captured, unix_seconds};
 
 impl Inventory {
@@ -22,6 +22,33 @@ impl Inventory {
         let serving = self.plugins.iter().filter(|plugin| plugin.working().is_some());
         let captured = serving.filter_map(|it| Some((it.id.clone(), it.source.as_ref().and_then(Source::digest)?)));
         captured.collect()
+    }
+}
+
+impl Inventory {
+    /// Some plugins' instances that could not be put back.
+    pub(super) fn without_image(&self, plugins: &[Name]) -> Vec<Name> {
+        let gone = self
+            .named(plugins)
+            .filter(|plugin| plugin.image().is_some_and(|it| it.is_err()));
+        gone.map(|plugin| plugin.id.clone()).collect()
+    }
+}
+
+impl Plugin {
+    /// What its instance was made of, as long as that is there: what its folder holds by now is something else.
+    pub(super) fn image(&self) -> Option<Result<Source, Failure>> {
+        let source = self.source.clone()?;
+        let gone = source
+            .capture
+            .as_ref()
+            .is_some_and(|capture| !capture.folder().is_dir());
+        let failure = || Failure {
+            phase: Phase::Register,
+            error: "was not put back: what it was loaded from is gone".to_owned(),
+            guards: self.working().is_some_and(|it| is_guard(&it.loaded.registration)),
+        };
+        Some(if gone { Err(failure()) } else { Ok(source) })
     }
 }
 

@@ -40,6 +40,8 @@ pub struct Built {
     pub inventory: Arc<Inventory>,
     /// What was captured of those that are new, by plugin.
     pub digests: Vec<(Name, String)>,
+    /// What could not be put back, because what it was made of is gone.
+    pub lost: Vec<Name>,
 }
 
 /// A plugin that served before could not be loaded anew: the old instance goes on.
@@ -70,10 +72,18 @@ impl Loader {
     /// # Errors
     /// [`BuildError`]; all that had been started is stopped again.
     pub async fn build(&self, planned: Planned, serving: &Inventory) -> Result<Built, BuildError> {
+        self.build_without(planned, serving, Vec::new()).await
+    }
+
+    /// The same, where those that are `lost` may be missing.
+    async fn build_without(&self, planned: Planned, serving: &Inventory, lost: Vec<Name>) -> Result<Built, BuildError> {
         let mut building = Building::new(self, Some(serving), planned);
         building.start().await;
-        let refused = building.refused();
-        let built = building.finish();
+        let refused = building.refused(&lost);
+        let built = Built {
+            lost,
+            ..building.finish()
+        };
         match refused {
             None => Ok(built),
             Some(refused) => {
@@ -84,12 +94,17 @@ impl Loader {
         }
     }
 
-    /// `serving` with some of its plugins' instances made anew, from what they were made of: their files may be gone.
+    /// `serving` with some of its plugins' instances made anew, from what they were made of: their files may be gone. Where
+    /// that is gone too for some of them, the others come back without those.
     ///
     /// # Errors
-    /// [`BuildError`]; all that had been started is stopped again.
+    /// [`BuildError`]; all that had been started is stopped again. Also where nothing could come back.
     pub async fn restore(&self, serving: &Inventory, plugins: &[Name]) -> Result<Built, BuildError> {
-        self.build(serving.again(plugins), serving).await
+        let mut lost = serving.without_image(plugins);
+        if lost.len() == plugins.len() {
+            lost.clear();
+        }
+        self.build_without(serving.again(plugins), serving, lost).await
     }
 }
 
@@ -193,7 +208,7 @@ impl<'a> Building<'a> {
     }
 
     /// A plugin that serves and has failed in this building.
-    fn refused(&self) -> Option<BuildError> {
+    fn refused(&self, lost: &[Name]) -> Option<BuildError> {
         let serving = self.serving?;
         self.plugins.iter().find_map(|plugin| {
             let Status::Failed(failure) = &plugin.status else {
@@ -202,7 +217,7 @@ impl<'a> Building<'a> {
             let served = serving
                 .find(&plugin.id)
                 .is_some_and(|served| served.working().is_some());
-            served.then(|| BuildError {
+            (served && !lost.contains(&plugin.id)).then(|| BuildError {
                 plugin: plugin.id.clone(),
                 error: failure.error.clone(),
                 left: Vec::new(),
@@ -250,6 +265,7 @@ impl<'a> Building<'a> {
         Built {
             inventory: Arc::new(inventory),
             digests: self.digests,
+            lost: Vec::new(),
         }
     }
 }

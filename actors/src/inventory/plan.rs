@@ -74,6 +74,13 @@ impl Loader {
         planned.unknown = asked.iter().filter(known).cloned().collect();
         let exclusive = |id: &Name| serving.and_then(|it| it.find(id)).is_some_and(|it| it.is_exclusive());
         planned.exclusive = planned.diff.ended.iter().any(exclusive);
+        for id in serving
+            .map(|serving| serving.without_image(&planned.diff.ended))
+            .unwrap_or_default()
+        {
+            let message = "what it was loaded from is gone: should its replacement fail, it cannot be put back";
+            planned.note(Level::Warn, Phase::Discovery, Some(&id), message);
+        }
         check_grants(&mut planned);
         self.gather_sources(&mut planned);
         planned.refused = serving.and_then(|serving| planned.refusal(serving));
@@ -213,7 +220,7 @@ impl Inventory {
             cause: plugin.cause,
             access: plugin.access.clone(),
             identity: plugin.identity.clone(),
-            source: plugin.source.clone().filter(|_| plugins.contains(&plugin.id)).map(Ok),
+            source: plugin.image().filter(|_| plugins.contains(&plugin.id)),
         };
         Planned {
             settings: self.settings.clone(),

@@ -77,6 +77,8 @@ pub(super) struct Operation {
     started: Vec<Name>,
     /// New instances that were not taken.
     discarded: Vec<Arc<Served>>,
+    /// Old instances that could not be put back with the others.
+    lost: Vec<Name>,
     /// Whether it is worth trying again soon.
     busy: bool,
     generation: GenerationId,
@@ -107,6 +109,7 @@ impl Operation {
             ended: Vec::new(),
             started: Vec::new(),
             discarded: Vec::new(),
+            lost: Vec::new(),
             busy: false,
             ask,
             serving,
@@ -327,6 +330,7 @@ impl Operation {
             ReloadOutcome::Applied | ReloadOutcome::Degraded | ReloadOutcome::Restored
         ) {
             self.context.published.barrier().lift(&self.targets);
+            self.context.published.barrier().raise(&self.lost, &[]);
         }
         self.publish_step(if failed { "failed" } else { "reloading" }, None, Some(outcome));
         match outcome {

@@ -37,6 +37,7 @@ impl StateDir {
         made.map_err(io_error(folder))?;
         let folder = folder.canonicalize().map_err(io_error(folder))?;
         let path = folder.join(LOCK);
+        let ours = path.exists() || fs::read_dir(&folder).map_err(io_error(&folder))?.next().is_none();
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut lock = options.open(&path).map_err(io_error(&path))?;
@@ -48,8 +49,10 @@ impl StateDir {
             }
             Err(TryLockError::Error(error)) => return Err(io_error(&path)(error)),
         }
-        // only now: the folder of another process is not this one's to change
-        fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).map_err(io_error(&folder))?;
+        // only now, and no folder that holds something else: neither is this one's to change
+        if ours {
+            fs::set_permissions(&folder, fs::Permissions::from_mode(0o700)).map_err(io_error(&folder))?;
+        }
         let dir = Self {
             folder,
             dead: told_by(&mut lock),

@@ -71,6 +71,15 @@ fn the_folder_and_what_is_in_it_are_their_owner_s_alone() {
 }
 
 #[test]
+fn a_folder_that_holds_something_else_keeps_its_mode() {
+    let place = Place::new("shared");
+    fs::create_dir_all(place.0.join("of-others")).expect("a folder");
+    fs::set_permissions(&place.0, fs::Permissions::from_mode(0o755)).expect("set");
+    let _state = place.open().expect("taken");
+    assert_eq!((mode(&place.0), mode(&place.file())), (0o755, 0o600));
+}
+
+#[test]
 fn a_second_owner_is_told_who_the_first_is_until_that_one_ends() {
     let place = Place::new("second");
     let first = place.open().expect("taken");

@@ -550,7 +550,7 @@ colour: red
       fix:   choose from: off, error, warn, info, debug, trace
 
     colour: is not a known key  (understudy.yaml:18)
-      fix:   choose from: listen, client_keys, admin_token, log, providers, models, agents, defaults, plugins
+      fix:   choose from: listen, client_keys, admin_token, log, state, providers, models, agents, defaults, plugins
     "#);
 }
 
@@ -784,4 +784,21 @@ fn what_a_plugins_code_may_reach_is_a_list_of_origins() {
 fn a_plugins_settings_are_a_section() {
     let problem = only_problem(&format!("{MINIMAL}plugins: {{ entries: {{ g: {{ config: [1] }} }} }}"));
     assert_eq!(problem.0, "plugins.entries.g.config: is a list, not a section");
+}
+
+#[test]
+fn state_lies_in_a_folder_of_its_own_or_in_memory() {
+    let none = accepted(MINIMAL).state;
+    assert_eq!((none.store, none.dir), (Store::File, None));
+    let folder = accepted(&format!("{MINIMAL}state: {{ dir: ./kept }}\n")).state;
+    assert_eq!(folder.dir.as_deref(), Some(FilePath::new("./kept")));
+    let memory = accepted(&format!("{MINIMAL}state: {{ store: memory }}\n")).state;
+    assert_eq!(memory.store, Store::Memory);
+    let both = only_problem(&format!("{MINIMAL}state: {{ store: memory, dir: ./kept }}\n"));
+    assert!(
+        both.0.starts_with("state.dir: ") && both.1.contains("remove one"),
+        "{both:?}"
+    );
+    let word = only_problem(&format!("{MINIMAL}state: {{ store: redis }}\n"));
+    assert!(word.1.contains("file, memory"), "{word:?}");
 }

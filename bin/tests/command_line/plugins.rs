@@ -67,6 +67,7 @@ impl Place {
         let mut child = Command::new(env!("CARGO_BIN_EXE_understudy"))
             .args(["--json", "serve", "--config"])
             .arg(self.config())
+            .env("UNDERSTUDY_STATE", self.0.join("state"))
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -104,6 +105,7 @@ fn run(command: &[&str], admin: &str, config: &Path) -> Said {
         .args(command)
         .env("UNDERSTUDY_ADMIN", admin)
         .env("UNDERSTUDY_CONFIG", config)
+        .env("UNDERSTUDY_STATE", config.with_file_name("state"))
         .output()
         .expect("it runs");
     Said {

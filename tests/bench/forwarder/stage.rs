@@ -97,6 +97,7 @@ providers:
 models:
   direct: {{ chain: [ok/{model}] }}
   hop: {{ chain: [bad/{model}, ok/{model}] }}
+state: {{ store: memory }}
 defaults:
   retry: {{ max_per_target: 0 }}
   breaker: {{ failures: {failures} }}

@@ -137,6 +137,8 @@ impl Operation {
         let failed = match loader.restore(serving, &self.ended).await {
             Ok(built) => {
                 let started = built.inventory.start_services(&self.ended).await;
+                self.lost.clone_from(&built.lost);
+                self.say_lost();
                 self.built = Some(built);
                 started.err()
             }
@@ -152,6 +154,23 @@ impl Operation {
         tracing::error!(operation = %self.id, error, "the old code could not be put back");
         self.discard().await;
         Event::RestoreFailed
+    }
+
+    fn say_lost(&mut self) {
+        if let [first, ..] = &self.lost[..] {
+            tracing::error!(operation = %self.id, plugins = ?self.lost, "not put back: what they were loaded from is gone");
+            let others = self.lost.len() - 1;
+            let others = if others > 0 {
+                format!(" and {others} more")
+            } else {
+                String::new()
+            };
+            let message = self.message.take().unwrap_or_default();
+            let lost = format!(
+                "{message} {first}{others} could not be put back: what it was loaded from is gone. Reload it by name."
+            );
+            self.message = Some(lost.trim_start().to_owned());
+        }
     }
 
     /// Those that were to end do not serve, until a later reload puts something in their place.

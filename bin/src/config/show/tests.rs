@@ -157,6 +157,8 @@ fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
     log:
       level: info
       format: pretty
+    state:
+      store: file
     "#);
 }
 
