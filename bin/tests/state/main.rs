@@ -6,3 +6,7 @@ mod kept;
 mod killed;
 #[cfg(test)]
 mod place;
+#[cfg(test)]
+mod sessions;
+#[cfg(test)]
+mod talk;

@@ -287,7 +287,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(12))]
 
     #[test]
     fn a_session_that_leaves_memory_at_any_time_is_as_one_that_never_does(steps in steps()) {
