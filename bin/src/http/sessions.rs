@@ -279,8 +279,7 @@ fn bad_listing() -> Refused {
 }
 
 fn unknown() -> TurnFailure {
-    let hint =
-        "No session of this name was found: it had no turn, belongs to another key, was deleted, or nobody used it for too long.";
+    let hint = "No session of this name was found: it had no turn, belongs to another key, was deleted, or nobody used it for too long.";
     TurnFailure::ours(404, "session_not_found", hint)
 }
 
