@@ -66,7 +66,7 @@ async fn answer(client: &ClientChannel, streaming: bool) {
 
 async fn read(response: HttpResponse) -> (u16, String) {
     let status = response.status().as_u16();
-    let body = to_bytes(response.into_body()).await.ok().expect("a body");
+    let body = to_bytes(response.into_body()).await.expect("a body");
     (status, String::from_utf8(body.to_vec()).expect("text"))
 }
 
