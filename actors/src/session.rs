@@ -3,11 +3,13 @@
 //! The actor exists while it has work; what it must remember in between lives as a compact record in its shard.
 
 mod asked;
+mod fault;
 mod fence;
 mod memory;
 mod notice;
 mod prompt;
 mod shard;
+pub mod store;
 pub mod told;
 pub mod transcripts;
 mod turn;
@@ -25,12 +27,14 @@ use understudy_messages::ids::SessionKey;
 use understudy_messages::ports::SessionPort;
 use understudy_messages::session::{PreparePrompt, Prompt, RunTurn, RunTurnError};
 
+pub use self::fault::failure;
 pub use self::memory::TranscriptRoom;
 pub use self::shard::{SessionShardActor, SessionShardSettings};
 pub use self::told::transcript;
 
 use self::memory::Memory;
 use self::shard::TurnFinished;
+use self::store::SessionStore;
 use self::turn::Turn;
 use crate::registry::Admission;
 use crate::supervision::Tasks;
@@ -57,6 +61,15 @@ pub struct SessionContext {
     pub abort: CancellationToken,
     /// The room that all transcripts share.
     pub transcripts: TranscriptRoom,
+    /// Where sessions are while nobody works on them; `None`: they end with the process, or when they were idle.
+    pub store: Option<Arc<dyn SessionStore>>,
+}
+
+impl SessionContext {
+    fn memory(&self, key: &SessionKey) -> Memory {
+        let (store, room) = (self.store.clone(), self.transcripts.clone());
+        Memory::new(key.clone(), store, room, self.clock.wall())
+    }
 }
 
 /// One session with work.

@@ -11,6 +11,7 @@ mod hooks;
 mod http;
 mod plugins;
 mod registry;
+mod sessions;
 mod tools;
 mod turns;
 
@@ -25,6 +26,7 @@ pub use candidates::{CandidateMetrics, Candidates};
 pub use hooks::HookOutcome;
 pub use http::{HttpMetrics, ROUTES, Route};
 pub use registry::AdmissionMetrics;
+pub use sessions::{SessionEvent, SessionMetrics, StoreOp};
 pub use turns::{AgentMetrics, InFlight, QueueCause, ServedBy, StreamEnd, TurnMetrics, TurnResult};
 
 /// What kind of series a metric has.
@@ -136,6 +138,10 @@ table! {
     CANON_EVALUATIONS = "understudy_canon_evaluations_total", Kind::Counter, "Prompts that the canon was asked about, by what came of it";
     CANON_INJECTIONS = "understudy_canon_injections_total", Kind::Counter, "Prompts that the canon was added to, by why; repeat is one that an earlier reason had read";
     CANON_BYTES = "understudy_canon_injected_bytes_total", Kind::Counter, "Bytes that the canon added to prompts, by why";
+    SESSIONS = "understudy_sessions", Kind::Gauge, "Sessions: active have a turn in work, idle are in memory, passivated are in the store alone";
+    SESSION_EVENTS = "understudy_session_events_total", Kind::Counter, "What became of sessions; evicted left memory for want of room, expired were forgotten";
+    SESSION_STORE = "understudy_session_store_duration_seconds", Kind::Histogram(INTERNAL), "One operation of the store of sessions, waits for the disk included";
+    SESSION_STORE_ERRORS = "understudy_session_store_errors_total", Kind::Counter, "Operations of the store of sessions that failed, damaged sessions included";
     CATALOG_REFRESHES = "understudy_catalog_refreshes_total", Kind::Counter, "Looks at a provider's list of models, by what came of them";
     RESTARTS = "understudy_actor_restarts_total", Kind::Counter, "Actors that died and were started again";
     EVENTS_DROPPED = "understudy_event_stream_dropped_total", Kind::Counter, "Events that a slow reader of the event tap missed";
@@ -167,6 +173,7 @@ pub struct Telemetry {
     candidates: ArcSwap<Candidates>,
     turns: ArcSwap<TurnMetrics>,
     http: HttpMetrics,
+    sessions: SessionMetrics,
 }
 
 /// Resolves series on the app's recorder.
@@ -232,6 +239,7 @@ impl Telemetry {
             candidates: ArcSwap::from_pointee(Candidates::default()),
             turns: ArcSwap::from_pointee(TurnMetrics::new(&series, &[])),
             http: HttpMetrics::new(&series),
+            sessions: SessionMetrics::new(&series),
             series,
             scrape,
         }))
@@ -259,6 +267,11 @@ impl Telemetry {
     /// Handles by route.
     pub fn http(&self) -> &HttpMetrics {
         &self.http
+    }
+
+    /// Handles of sessions.
+    pub const fn sessions(&self) -> &SessionMetrics {
+        &self.sessions
     }
 
     /// Tells which generation serves.

@@ -20,6 +20,7 @@ use understudy_actors::inventory::Loader;
 use understudy_actors::provider::ledger::LedgerBook;
 use understudy_actors::registry::{Admission, AdmitTurn, Published, RegistryActor, RegistryContext};
 use understudy_actors::session::TranscriptRoom;
+use understudy_actors::session::store::SessionStore;
 use understudy_actors::state::State;
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
@@ -37,7 +38,7 @@ use crate::config::ServerConfig;
 use crate::configuration::beginning::Beginning;
 use crate::configuration::{self, Configuration, Order, Revision, memory};
 use crate::http;
-use crate::plugins;
+use crate::{plugins, sessions};
 
 /// How often recorded samples are moved into their buckets.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
@@ -83,6 +84,8 @@ pub struct Shared {
     pub(crate) responses: Arc<http::Responses>,
     /// The room that the transcripts of all sessions share.
     pub(crate) transcripts: TranscriptRoom,
+    /// Where sessions are while nobody works on them; `None`: in memory.
+    pub(crate) sessions: Option<Arc<dyn SessionStore>>,
     /// Ends the turns that a shutdown does not wait for any longer.
     pub(crate) abort: CancellationToken,
     /// When the app started, in seconds since 1970.
@@ -315,6 +318,8 @@ fn share(
     let (published, admit) = (Arc::new(Published::default()), Admit::default());
     let first = Revision::of(config.clone());
     let (configuration, orders) = Configuration::new(memory::recall(first, fault, &state)?);
+    let tap = EventTap::default();
+    let sessions = sessions::stored(&config, &state, &supervision, &tap)?;
     let shared = Arc::new(Shared {
         state,
         clock: options.clock.clone(),
@@ -326,14 +331,15 @@ fn share(
             options.clock.clone(),
             config.settings.session.idle,
         )),
-        transcripts: TranscriptRoom::default(),
+        transcripts: TranscriptRoom::of(config.settings.session.resident),
+        sessions,
         abort: CancellationToken::new(),
         started: crate::unix_seconds(&options.clock),
         began: options.clock.now(),
         supervision,
         registry: Arc::default(),
         published,
-        tap: EventTap::default(),
+        tap,
         configuration,
         config,
         first: OnceLock::new(),

@@ -15,7 +15,7 @@ use understudy_messages::registry::{RegisterShard, RegisterShardError, StartProv
 
 use crate::app::Shared;
 
-/// How many sessions one arbiter remembers.
+/// How many sessions one arbiter has in memory.
 const SESSIONS: usize = 1_000_000;
 
 /// What the HTTP side of one worker reaches.
@@ -61,6 +61,7 @@ fn start_shard(shared: &Arc<Shared>) -> Arc<Slot<ShardPort>> {
         tap: shared.tap.clone(),
         abort: shared.abort.clone(),
         transcripts: shared.transcripts.clone(),
+        store: shared.sessions.clone(),
     };
     let settings = SessionShardSettings {
         idle: shared.config.settings.session.idle,

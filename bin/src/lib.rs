@@ -8,6 +8,7 @@ mod configuration;
 mod http;
 pub mod plugins;
 pub mod scrape;
+mod sessions;
 
 use std::sync::OnceLock;
 use std::time::UNIX_EPOCH;

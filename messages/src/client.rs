@@ -5,7 +5,7 @@
 //! reading upstream; a client that left makes every send fail.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
 use bytes::Bytes;
 use tokio::sync::mpsc;
@@ -19,8 +19,8 @@ use crate::tools::TurnNote;
 pub const CLIENT_FRAMES: usize = 16;
 
 /// What a client receives, in this order: `Head body* End`, `Head body* Failed`, or
-/// `Failed` alone; the body is all that is neither. On the native API a [`ClientFrame::Note`] may still follow, and the turn is
-/// over, and kept by its session, when the channel closes.
+/// `Failed` alone; the body is all that is neither. The turn of a session with a key is over when the channel closes: kept, if
+/// [`Keeping`] says so. Until then a [`ClientFrame::Note`] may still follow, or a `Failed` that stands in the place of the `End`.
 #[derive(Debug)]
 pub enum ClientFrame {
     /// The answer begins.
@@ -89,6 +89,18 @@ pub struct ClientChannel {
 struct Record {
     answer: AtomicU8,
     attempt: AtomicU8,
+    kept: AtomicBool,
+}
+
+/// Whether a session has kept a turn, for those who read its frames.
+#[derive(Clone, Debug)]
+pub struct Keeping(Arc<Record>);
+
+impl Keeping {
+    /// Whether it has, by the time that the channel closes.
+    pub fn is_kept(&self) -> bool {
+        self.0.kept.load(Ordering::Acquire)
+    }
 }
 
 impl ClientChannel {
@@ -105,6 +117,16 @@ impl ClientChannel {
     /// [`ClientGone`] when nobody will read it.
     pub async fn send(&self, frame: ClientFrame) -> Result<(), ClientGone> {
         self.frames.send(frame).await.map_err(|_| ClientGone)
+    }
+
+    /// The session has kept the turn, as durably as it promises: the ending may be said.
+    pub fn note_kept(&self) {
+        self.record.kept.store(true, Ordering::Release);
+    }
+
+    /// Tells whether that was noted.
+    pub fn keeping(&self) -> Keeping {
+        Keeping(self.record.clone())
     }
 
     /// Notes that the client has seen this much. Never goes back.

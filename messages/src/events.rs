@@ -61,6 +61,16 @@ pub enum Event {
         /// Messages, calls and results that it has forgotten for good.
         forgotten: usize,
     },
+    /// What is kept of a session could not be read or written.
+    SessionFault {
+        /// Which.
+        #[serde(serialize_with = "session_key")]
+        session: SessionKey,
+        /// What was tried.
+        op: &'static str,
+        /// Why it failed.
+        fault: String,
+    },
     /// A generation serves from now on.
     GenerationPublished {
         /// Its number.

@@ -12,6 +12,7 @@ mod marker;
 mod policy;
 mod result;
 mod scene;
+mod slots;
 mod snapshot;
 pub mod wire;
 
@@ -27,6 +28,7 @@ pub use self::result::{
     ToolVerdict,
 };
 pub use self::scene::{Reader, Scene};
+pub use self::slots::{SessionSlots, SlotValue};
 pub use self::snapshot::{Parsed, Snapshot};
 
 /// A hook that plugins can register for.

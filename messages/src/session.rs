@@ -56,15 +56,29 @@ pub enum RunTurnError {
     Lost,
 }
 
+/// Why nothing can be said of a session, or nothing be kept of it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SessionFault {
+    /// What was kept of it is not what was written.
+    #[error("what is kept of it is damaged: {0}")]
+    Damaged(Arc<str>),
+    /// The store does not read or write.
+    #[error("the store of sessions fails: {0}")]
+    Store(Arc<str>),
+    /// Somebody else has changed it meanwhile.
+    #[error("it was changed elsewhere meanwhile")]
+    Changed,
+}
+
 /// What is known of a session, and what was said in it.
 #[derive(Clone, Debug, Message)]
-#[rtype(result = "Option<SessionView>")]
+#[rtype(result = "Result<Option<SessionView>, SessionFault>")]
 pub struct InspectSession {
     /// Which.
     pub session: SessionKey,
 }
 
-/// The sessions of one client key, ordered by their names.
+/// The sessions of one client key that are in memory, ordered by their names.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Vec<SessionInfo>")]
 pub struct ListSessions {
@@ -78,7 +92,7 @@ pub struct ListSessions {
 
 /// Choose the model that answers a session's turns from now on; `None`: the agent's own again.
 #[derive(Clone, Debug, Message)]
-#[rtype(result = "Option<SessionInfo>")]
+#[rtype(result = "Result<Option<SessionInfo>, SessionFault>")]
 pub struct PinModel {
     /// Which session.
     pub session: SessionKey,
@@ -95,7 +109,7 @@ pub struct ForgetSession {
 }
 
 /// A session that was not forgotten.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ForgetError {
     /// There is none of this name.
     #[error("no such session")]
@@ -103,6 +117,9 @@ pub enum ForgetError {
     /// One of its turns is running or waits.
     #[error("the session is at work")]
     Busy,
+    /// It is still there.
+    #[error("the session is still there: {0}")]
+    Fault(#[from] SessionFault),
 }
 
 /// What is known of a session.

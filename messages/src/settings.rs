@@ -247,8 +247,30 @@ impl AgentSettings {
 pub struct SessionSettings {
     /// How long a turn may wait behind another of its session.
     pub queue_wait: Duration,
-    /// How long a session without work is remembered.
+    /// How long a session without work stays in memory.
     pub idle: Duration,
+    /// How long it is kept at all after its last turn.
+    pub ttl: Duration,
+    /// When a turn counts as kept.
+    pub durability: Durability,
+    /// How often turns are made durable together where nobody waits for it.
+    pub interval: Duration,
+    /// How much of all transcripts may be in memory, in bytes.
+    pub resident: usize,
+    /// How many sessions are kept.
+    pub most: usize,
+}
+
+/// When a turn counts as kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Durability {
+    /// When it is on the disk: before that its client reads no end.
+    #[default]
+    Turn,
+    /// At once; it is on the disk a little later.
+    Interval,
+    /// Sessions end with the process.
+    Off,
 }
 
 impl Default for SessionSettings {
@@ -256,6 +278,11 @@ impl Default for SessionSettings {
         Self {
             queue_wait: Duration::from_secs(30),
             idle: Duration::from_secs(30 * 60),
+            ttl: Duration::from_secs(30 * 24 * 60 * 60),
+            durability: Durability::Turn,
+            interval: Duration::from_secs(1),
+            resident: 256 << 20,
+            most: 10_000_000,
         }
     }
 }

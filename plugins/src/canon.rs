@@ -16,7 +16,7 @@ mod file;
 mod library;
 pub mod observer;
 mod recent;
-mod sessions;
+mod session;
 mod settings;
 mod text;
 
@@ -31,7 +31,7 @@ use understudy_messages::ids::{ModelRef, Name};
 use self::decide::{Cause, Mark, Step};
 use self::library::Library;
 use self::observer::{CanonObserver, Evaluation};
-use self::sessions::{EPHEMERAL, Plan, Request, Sessions};
+use self::session::{EPHEMERAL, Plan, Process, Request, Session};
 use self::settings::Settings;
 use self::text::Canon;
 use crate::native::{NativeApi, NativePlugin};
@@ -49,17 +49,17 @@ pub struct CanonOptions {
     pub observer: Arc<dyn CanonObserver>,
 }
 
-/// The plugin. It remembers sessions as long as it lives: instances come and go with their settings.
+/// The plugin. What it remembers lies with the sessions: instances come and go with their settings.
 pub fn plugin(options: CanonOptions) -> impl NativePlugin {
     Plugin {
         options,
-        sessions: Arc::default(),
+        process: Arc::default(),
     }
 }
 
 struct Plugin {
     options: CanonOptions,
-    sessions: Arc<Sessions>,
+    process: Arc<Process>,
 }
 
 impl NativePlugin for Plugin {
@@ -75,7 +75,7 @@ impl NativePlugin for Plugin {
         let files = std::mem::take(&mut settings.files);
         let instance = Arc::new(Instance {
             options: self.options.clone(),
-            sessions: self.sessions.clone(),
+            process: self.process.clone(),
             library: Arc::new(Library::new(files)),
             settings,
         });
@@ -91,7 +91,7 @@ impl NativePlugin for Plugin {
 /// The plugin with the settings of one instance.
 struct Instance {
     options: CanonOptions,
-    sessions: Arc<Sessions>,
+    process: Arc<Process>,
     library: Arc<Library>,
     settings: Settings,
 }
@@ -102,15 +102,15 @@ impl Instance {
             return self.nothing(Evaluation::NoWorkspace);
         };
         let model = model(context);
-        let session = session(context, workspace);
-        let request = session.as_deref().map(|session| Request {
-            session,
+        let slots = context.session_slots.as_ref();
+        let session = slots.and_then(|slots| self.process.session(slots, workspace));
+        let request = Request {
             run: context.run_id.as_deref(),
             model: &model,
             now: self.options.clock.wall(),
-        });
-        let plan = match &request {
-            Some(request) => self.sessions.plan(&self.settings.rules, request),
+        };
+        let plan = match &session {
+            Some(session) => session.plan(&self.settings.rules, &request),
             None => EPHEMERAL,
         };
         let cause = match plan.step {
@@ -126,8 +126,8 @@ impl Instance {
             return self.nothing(Evaluation::Empty);
         };
         self.tell(cause, &plan, &model, &canon);
-        let marks = request
-            .map(|request| self.marks(&request, &plan, &canon))
+        let marks = session
+            .map(|session| self.marks(session, &request, &plan, &canon))
             .unwrap_or_default();
         HookResult::Prompt(PromptContribution {
             prepend_system_context: Some(canon.text.clone()),
@@ -161,28 +161,20 @@ impl Instance {
     }
 
     /// What is noted down when this request is answered. A repetition notes nothing: the reason that it repeats has.
-    fn marks(&self, request: &Request<'_>, plan: &Plan, canon: &Arc<Canon>) -> TurnMarks {
+    fn marks(&self, session: Arc<Session>, request: &Request<'_>, plan: &Plan, canon: &Arc<Canon>) -> TurnMarks {
         if plan.step == Step::Repeat {
             return TurnMarks::default();
         }
-        self.sessions.keep(request, canon);
-        let (sessions, session) = (self.sessions.clone(), request.session.to_owned());
+        self.process.note(canon);
+        session.keep(request, canon);
         let mark = Mark {
             model: request.model.clone(),
-            canon: canon.clone(),
+            canon: Ok(canon.clone()),
             turn: plan.turn,
             at: request.now,
         };
-        TurnMarks::on_answer(move || sessions.mark(&session, mark.clone()))
+        TurnMarks::on_answer(move || session.mark(mark.clone()))
     }
-}
-
-/// What a session is remembered by: one that moves to an agent of another workspace is a new one there. `None`: it is named
-/// after its turn, and ends with it.
-fn session(context: &HookContext, workspace: &str) -> Option<String> {
-    let id = context.session_id.as_deref();
-    let lasting = id.filter(|id| Some(*id) != context.run_id.as_deref());
-    lasting.map(|id| format!("{workspace}\0{id}"))
 }
 
 /// The model about to answer.

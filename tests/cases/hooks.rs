@@ -46,6 +46,7 @@ fn has_failed(events: &[SharedEvent], call: &Call) -> bool {
         | Event::StreamContinued(_)
         | Event::ContextFitted { .. }
         | Event::TranscriptCut { .. }
+        | Event::SessionFault { .. }
         | Event::GenerationPublished { .. }
         | Event::PluginsChanged { .. }
         | Event::ReloadProgress(_) => false,
@@ -65,6 +66,7 @@ fn request(events: &[SharedEvent], turn: &str) -> Option<String> {
         | Event::StreamContinued(_)
         | Event::ContextFitted { .. }
         | Event::TranscriptCut { .. }
+        | Event::SessionFault { .. }
         | Event::GenerationPublished { .. }
         | Event::PluginsChanged { .. }
         | Event::ReloadProgress(_) => None,

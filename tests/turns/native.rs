@@ -7,6 +7,7 @@ mod hooked;
 mod kept;
 mod notices;
 mod shown;
+mod stored;
 mod tools;
 mod turns;
 

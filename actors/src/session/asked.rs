@@ -1,15 +1,17 @@
 //! What others ask a shard about its sessions.
 
-use actix::{Context, Handler, MessageResult};
-use understudy_messages::session::{ForgetSession, InspectSession, ListSessions, PinModel};
+use actix::{AsyncContext, Context, Handler, MessageResult, ResponseFuture};
+use understudy_messages::session::{
+    ForgetError, ForgetSession, InspectSession, ListSessions, PinModel, SessionFault, SessionInfo, SessionView,
+};
 
 use super::SessionShardActor;
 
 impl Handler<InspectSession> for SessionShardActor {
-    type Result = MessageResult<InspectSession>;
+    type Result = ResponseFuture<Result<Option<SessionView>, SessionFault>>;
 
     fn handle(&mut self, ask: InspectSession, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(self.view(&ask.session))
+        Box::pin(self.view(ask.session))
     }
 }
 
@@ -22,17 +24,17 @@ impl Handler<ListSessions> for SessionShardActor {
 }
 
 impl Handler<PinModel> for SessionShardActor {
-    type Result = MessageResult<PinModel>;
+    type Result = ResponseFuture<Result<Option<SessionInfo>, SessionFault>>;
 
-    fn handle(&mut self, ask: PinModel, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(self.pin(&ask.session, ask.model))
+    fn handle(&mut self, ask: PinModel, ctx: &mut Context<Self>) -> Self::Result {
+        Box::pin(self.pin(ask.session, ask.model, ctx.address()))
     }
 }
 
 impl Handler<ForgetSession> for SessionShardActor {
-    type Result = MessageResult<ForgetSession>;
+    type Result = ResponseFuture<Result<(), ForgetError>>;
 
-    fn handle(&mut self, ask: ForgetSession, _: &mut Context<Self>) -> Self::Result {
-        MessageResult(self.forget(&ask.session))
+    fn handle(&mut self, ask: ForgetSession, ctx: &mut Context<Self>) -> Self::Result {
+        Box::pin(self.forget(ask.session, ctx.address()))
     }
 }

@@ -1,65 +1,46 @@
 //! What a session remembers between its turns: what was said, which model was chosen for it, who answered.
 //!
 //! Shared by the shard, which shows and forgets it, and the session, whose turns read it at their beginning and write it at
-//! their end. Its lock is held for moments, never across an await.
+//! their end. What it remembers is read from the store by the first who needs it. A change is stored first and remembered
+//! then; one at a time reads or writes.
 
-use std::collections::VecDeque;
-use std::sync::atomic::{AtomicUsize, Ordering};
+mod remembered;
+mod room;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::SystemTime;
+use std::time::{SystemTime, UNIX_EPOCH};
 
-use understudy_messages::ids::{ModelRef, Name};
-use understudy_messages::session::{SessionInfo, SessionView};
+use tokio::sync::{Semaphore, SemaphorePermit};
+use understudy_messages::hooks::SessionSlots;
+use understudy_messages::ids::{ModelRef, Name, SessionKey};
+use understudy_messages::session::{SessionFault, SessionInfo, SessionView};
 use understudy_messages::tools::FallbackNotice;
 
-/// The most that is kept of what was said in one session, in bytes.
-const MOST: usize = 4 << 20;
-/// The most that all sessions of the process keep.
-const MOST_OF_ALL: usize = 256 << 20;
-/// What an item takes beside its text, about.
-const OVERHEAD: usize = 48;
+use self::remembered::{MOST, Plan, Remembered, size};
+pub use self::room::TranscriptRoom;
+use super::store::SessionStore;
 
-/// The room that all transcripts of the process share.
-#[derive(Clone, Debug)]
-pub struct TranscriptRoom {
-    held: Arc<AtomicUsize>,
-    most: usize,
-}
-
-impl Default for TranscriptRoom {
-    fn default() -> Self {
-        Self::of(MOST_OF_ALL)
-    }
-}
-
-impl TranscriptRoom {
-    fn of(most: usize) -> Self {
-        let held = Arc::default();
-        Self { held, most }
-    }
-
-    fn has(&self, size: usize) -> bool {
-        self.held.load(Ordering::Relaxed).saturating_add(size) <= self.most
-    }
-
-    fn take(&self, size: usize) -> bool {
-        let more = |held: usize| held.checked_add(size).filter(|sum| *sum <= self.most);
-        let taken = self.held.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.is_ok()
-    }
-
-    fn give_back(&self, size: usize) {
-        self.held.fetch_sub(size, Ordering::Relaxed);
-    }
-}
+/// Where sessions are stored, if they are.
+pub(super) type Store = Option<Arc<dyn SessionStore>>;
 
 /// Why a turn is not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum NoRoom {
     /// Its user says more than a session may remember.
     Session,
-    /// All sessions together remember as much as they may.
+    /// All sessions together have as much in memory as they may.
     Process,
+    /// There are as many sessions as there may be.
+    Sessions,
+}
+
+/// Why it is not known what a session remembers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Unread {
+    /// The store cannot say.
+    Fault(SessionFault),
+    /// It has no place in memory.
+    Room(NoRoom),
 }
 
 /// What a turn begins with.
@@ -81,52 +62,69 @@ pub(super) struct Taken {
 }
 
 /// One session's.
-#[derive(Debug)]
 pub(super) struct Memory {
-    state: Mutex<State>,
+    key: SessionKey,
+    remembered: Mutex<Remembered>,
+    /// Whether that is what the store has.
+    read: Mutex<bool>,
+    /// Whoever reads or writes the store for the session has it.
+    alone: Semaphore,
+    store: Store,
     room: TranscriptRoom,
 }
 
-#[derive(Debug)]
-struct State {
-    transcript: VecDeque<Arc<str>>,
-    /// How much each remembered turn has added to it: the oldest is forgotten whole.
-    added: VecDeque<Added>,
-    bytes: usize,
-    pinned: Option<Name>,
-    agent: Option<Name>,
-    last_model: Option<ModelRef>,
-    fallback: Option<FallbackNotice>,
-    turns: u64,
-    created: SystemTime,
-    updated: SystemTime,
-}
-
-#[derive(Debug)]
-struct Added {
-    items: usize,
-    bytes: usize,
-}
-
 impl Memory {
-    /// Of a session that is heard of for the first time.
-    pub(super) fn new(room: TranscriptRoom, now: SystemTime) -> Self {
-        let state = State {
-            transcript: VecDeque::new(),
-            added: VecDeque::new(),
-            bytes: 0,
-            pinned: None,
-            agent: None,
-            last_model: None,
-            fallback: None,
-            turns: 0,
-            created: now,
-            updated: now,
-        };
+    /// Of a session of which only the store may know something.
+    pub(super) fn new(key: SessionKey, store: Store, room: TranscriptRoom, now: SystemTime) -> Self {
         Self {
-            state: Mutex::new(state),
+            key,
+            remembered: Mutex::new(Remembered::new(now)),
+            read: Mutex::new(store.is_none()),
+            alone: Semaphore::new(1),
+            store,
             room,
         }
+    }
+
+    /// Makes sure that it remembers what the store has: asked for by several at once, that is read once.
+    ///
+    /// # Errors
+    /// [`Unread`].
+    pub(super) async fn open(&self) -> Result<(), Unread> {
+        if self.is_read() {
+            return Ok(());
+        }
+        let _alone = self.alone().await;
+        match &self.store {
+            Some(store) if !self.is_read() => self.read(&**store).await,
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    async fn read(&self, store: &dyn SessionStore) -> Result<(), Unread> {
+        let was_stored = self.is_stored();
+        let found = store.load(&self.key).await.map_err(Unread::Fault)?;
+        let is_stored = found.is_some();
+        if let Some(stored) = found {
+            let remembered = Remembered::restored(stored, &self.room).ok_or(Unread::Room(NoRoom::Process))?;
+            self.replace(remembered);
+        } else if was_stored {
+            self.replace(Remembered::new(UNIX_EPOCH));
+        } else if store.is_full() {
+            return Err(Unread::Room(NoRoom::Sessions));
+        }
+        match (was_stored, is_stored) {
+            (false, true) => store.restored(),
+            (true, false) => store.left(),
+            (true, true) | (false, false) => {}
+        }
+        *self.read_mark() = true;
+        Ok(())
+    }
+
+    /// Whether it remembers what the store has.
+    pub(super) fn is_read(&self) -> bool {
+        *self.read_mark()
     }
 
     /// Whether there is room for a turn whose user says this, be it in the place of what was said long ago.
@@ -134,7 +132,7 @@ impl Memory {
     /// # Errors
     /// [`NoRoom`].
     pub(super) fn admits(&self, said: &[String]) -> Result<(), NoRoom> {
-        let (held, more) = (self.state().bytes, size(said));
+        let (held, more) = (self.remembered().bytes(), size(said));
         if more > MOST {
             return Err(NoRoom::Session);
         }
@@ -146,105 +144,118 @@ impl Memory {
     }
 
     pub(super) fn recall(&self) -> Recalled {
-        let state = self.state();
-        Recalled {
-            transcript: state.transcript.iter().cloned().collect(),
-            pinned: state.pinned.clone(),
-            agent: state.agent.clone(),
-        }
+        self.remembered().recalled()
     }
 
     /// The fallback that was told of last and is not over.
     pub(super) fn fallback(&self) -> Option<FallbackNotice> {
-        self.state().fallback.clone()
+        self.remembered().header.fallback.clone()
     }
 
-    /// A turn was taken. What it says is kept whole, in the place of the oldest turns where there is no other, or not at all.
-    /// Tells how many items were forgotten, or not kept.
-    pub(super) fn take(&self, taken: Taken, now: SystemTime) -> usize {
-        let mut state = self.state();
-        let forgotten = self.keep(&mut state, taken.said);
-        if let Some(notice) = taken.notice {
-            state.fallback = (!notice.cleared).then_some(notice);
-        }
-        state.agent = Some(taken.agent);
-        state.last_model = taken.served_by.or(state.last_model.take());
-        state.turns += 1;
-        state.updated = now;
-        forgotten
+    /// What plugins keep with the session.
+    pub(super) fn slots(&self) -> SessionSlots {
+        self.remembered().slots.clone()
     }
 
-    fn keep(&self, state: &mut State, said: Vec<String>) -> usize {
-        let (more, items, mut forgotten) = (size(&said), said.len(), 0);
-        if items == 0 || more > MOST {
-            return items;
-        }
-        while state.bytes + more > MOST || !self.room.take(more) {
-            let Some(oldest) = state.added.pop_front() else {
-                return forgotten + items;
-            };
-            state.transcript.drain(..oldest.items);
-            state.bytes -= oldest.bytes;
-            self.room.give_back(oldest.bytes);
-            forgotten += oldest.items;
-        }
-        state.bytes += more;
-        state.added.push_back(Added { items, bytes: more });
-        state.transcript.extend(said.into_iter().map(Arc::from));
-        forgotten
+    /// A turn was taken: keeps it, as durably as the store promises. Tells how many items were forgotten, or not kept.
+    ///
+    /// # Errors
+    /// [`SessionFault`]; then nothing of the turn is remembered.
+    pub(super) async fn take(&self, taken: Taken, now: SystemTime) -> Result<usize, SessionFault> {
+        let _alone = self.alone().await;
+        let plan = self.remembered().taken(taken, now, &self.room);
+        let forgotten = plan.forgotten;
+        self.keep(plan).await?;
+        Ok(forgotten)
     }
 
-    pub(super) fn pin(&self, model: Option<Name>, now: SystemTime) {
-        let mut state = self.state();
-        (state.pinned, state.updated) = (model, now);
+    /// Chooses a model. In a session that had no turn yet it stands with its first one.
+    ///
+    /// # Errors
+    /// [`SessionFault`]; then the choice is as it was.
+    pub(super) async fn pin(&self, model: Option<Name>, now: SystemTime) -> Result<(), SessionFault> {
+        let _alone = self.alone().await;
+        if self.is_blank() {
+            self.remembered().header.pinned = model;
+            return Ok(());
+        }
+        let plan = self.remembered().pinned(model, now, &self.room);
+        self.keep(plan).await
+    }
+
+    async fn keep(&self, plan: Plan) -> Result<(), SessionFault> {
+        if let Some(store) = &self.store {
+            let change = plan.change(&self.remembered().header);
+            if let Err(fault) = store.commit(&self.key, change).await {
+                plan.give_up(&self.room);
+                // what the store has by now is read before the next turn
+                *self.read_mark() = false;
+                return Err(fault);
+            }
+        }
+        self.remembered().take_over(plan, &self.room);
+        Ok(())
+    }
+
+    /// Forgets everything, in the store too. Tells whether there was anything.
+    ///
+    /// # Errors
+    /// [`SessionFault`]; then all of it is still there.
+    pub(super) async fn forget(&self, now: SystemTime) -> Result<bool, SessionFault> {
+        let _alone = self.alone().await;
+        let known = !self.is_blank();
+        let stored = match &self.store {
+            Some(store) => store.delete(&self.key, self.is_stored()).await?,
+            None => false,
+        };
+        self.replace(Remembered::new(now));
+        *self.read_mark() = true;
+        Ok(known || stored)
+    }
+
+    fn replace(&self, remembered: Remembered) {
+        let before = std::mem::replace(&mut *self.remembered(), remembered);
+        self.room.give_back(before.bytes());
     }
 
     /// Whether nothing has come of it yet: no turn was taken.
     pub(super) fn is_blank(&self) -> bool {
-        self.state().turns == 0
+        self.remembered().header.turns == 0
+    }
+
+    /// Whether it is in the store, and in memory because it was read from there or written to it.
+    fn is_stored(&self) -> bool {
+        self.store.is_some() && self.remembered().header.revision > 0
     }
 
     pub(super) fn info(&self, id: &Name) -> SessionInfo {
-        self.state().info(id)
+        self.remembered().info(id)
     }
 
     pub(super) fn view(&self, id: &Name) -> SessionView {
-        let state = self.state();
-        SessionView {
-            info: state.info(id),
-            transcript: state.transcript.iter().cloned().collect(),
-        }
+        self.remembered().view(id)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    async fn alone(&self) -> Option<SemaphorePermit<'_>> {
+        self.alone.acquire().await.ok()
+    }
+
+    fn remembered(&self) -> MutexGuard<'_, Remembered> {
+        self.remembered.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn read_mark(&self) -> MutexGuard<'_, bool> {
+        self.read.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Drop for Memory {
     fn drop(&mut self) {
-        let bytes = self.state().bytes;
-        self.room.give_back(bytes);
-    }
-}
-
-impl State {
-    fn info(&self, id: &Name) -> SessionInfo {
-        SessionInfo {
-            id: id.clone(),
-            agent: self.agent.clone(),
-            pinned: self.pinned.clone(),
-            last_model: self.last_model.clone(),
-            fallback: self.fallback.clone(),
-            turns: self.turns,
-            created: self.created,
-            updated: self.updated,
+        self.room.give_back(self.remembered().bytes());
+        if let Some(store) = self.store.as_ref().filter(|_| self.is_stored()) {
+            store.left();
         }
     }
-}
-
-fn size(items: &[String]) -> usize {
-    items.iter().map(|item| item.len() + OVERHEAD).sum()
 }
 
 #[cfg(test)]

@@ -1,34 +1,34 @@
-//! The sessions of one arbiter: a directory of compact records, and an actor for each that has work.
+//! The sessions of one arbiter: a directory of those in memory, and an actor for each that has work. The others are in the
+//! store, and come back when somebody asks for them.
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
-use std::ops::Bound;
+mod directory;
+
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, ResponseFuture};
-use understudy_messages::clock::Instant;
 use understudy_messages::ids::{Name, SessionKey};
 use understudy_messages::ports::ShardPort;
-use understudy_messages::session::{ForgetError, RunTurn, RunTurnError, SessionInfo, SessionView};
+use understudy_messages::session::{ForgetError, RunTurn, RunTurnError, SessionFault, SessionInfo, SessionView};
 
-use super::memory::Memory;
+use self::directory::Directory;
+use super::memory::{Memory, Unread};
 use super::{SessionActor, SessionContext};
 use crate::supervision::EndOfLife;
 
-/// How often records that have been idle for too long are looked for, at most.
-const SWEEP_EVERY: Duration = Duration::from_secs(60);
+/// How often sessions that have been idle for too long are looked for, at most.
+const SWEEP_EVERY: Duration = Duration::from_secs(5);
 
 /// What one shard may hold.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionShardSettings {
-    /// How long a session without work is remembered.
+    /// How long a session without work stays in memory.
     pub idle: Duration,
-    /// How many sessions are remembered.
+    /// How many sessions are in memory.
     pub capacity: usize,
 }
 
-/// A turn of a session has ended.
+/// A turn of a session has ended, or other work on it.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 pub(super) struct TurnFinished {
@@ -36,25 +36,14 @@ pub(super) struct TurnFinished {
     pub(super) key: SessionKey,
 }
 
-/// Forget sessions that have been idle for too long.
+/// Let go of sessions that have been idle for too long.
 #[derive(Debug, Message)]
 #[rtype(result = "()")]
 struct Sweep;
 
-/// What is remembered of a session.
-struct Record {
-    /// The actor, while there is work.
-    actor: Option<Addr<SessionActor>>,
-    /// Turns in work or waiting.
-    turns: usize,
-    memory: Arc<Memory>,
-    last_used: Instant,
-}
-
-/// Directory of the sessions of one arbiter.
+/// The sessions of one arbiter.
 pub struct SessionShardActor {
-    /// In the order of their names, so that a page of them is found at once.
-    sessions: BTreeMap<SessionKey, Record>,
+    sessions: Directory,
     settings: SessionShardSettings,
     context: Arc<SessionContext>,
     _end: EndOfLife,
@@ -63,10 +52,11 @@ pub struct SessionShardActor {
 impl SessionShardActor {
     /// An empty directory.
     pub fn new(context: SessionContext, settings: SessionShardSettings, end: EndOfLife) -> Self {
+        let context = Arc::new(context);
         Self {
-            sessions: BTreeMap::new(),
+            sessions: Directory::new(context.clone(), settings),
             settings,
-            context: Arc::new(context),
+            context,
             _end: end,
         }
     }
@@ -89,18 +79,7 @@ impl SessionShardActor {
         if *key == SessionKey::Ephemeral {
             return Ok(start(None));
         }
-        let full = self.sessions.len() >= self.settings.capacity;
-        let record = match self.sessions.entry(key.clone()) {
-            Entry::Occupied(known) => known.into_mut(),
-            Entry::Vacant(_) if full => return Err(RunTurnError::TooManySessions),
-            Entry::Vacant(new) => new.insert(Record {
-                actor: None,
-                turns: 0,
-                memory: Arc::new(Memory::new(context.transcripts.clone(), context.clock.wall())),
-                last_used: context.clock.now(),
-            }),
-        };
-        record.turns += 1;
+        let record = self.sessions.enter(key).ok_or(RunTurnError::TooManySessions)?;
         let alive = record.actor.take().filter(Addr::connected);
         let memory = record.memory.clone();
         Ok(record
@@ -109,70 +88,88 @@ impl SessionShardActor {
             .clone())
     }
 
-    /// A session whose first turn was not even taken is none.
-    fn finished(&mut self, key: SessionKey) {
-        let now = self.context.clock.now();
-        let Entry::Occupied(mut known) = self.sessions.entry(key) else {
-            return;
-        };
-        let record = known.get_mut();
-        record.turns = record.turns.saturating_sub(1);
-        record.last_used = now;
-        if record.turns == 0 {
-            record.actor = None;
-            if record.memory.is_blank() {
-                known.remove();
+    /// What is known of a session, and what was said in it. It stays where it is.
+    pub(super) fn view(
+        &self,
+        key: SessionKey,
+    ) -> impl Future<Output = Result<Option<SessionView>, SessionFault>> + use<> {
+        let known = self.sessions.memory(&key).filter(|memory| memory.is_read());
+        let store = self.context.store.clone();
+        async move {
+            let Some(id) = key.key() else { return Ok(None) };
+            match (known, store) {
+                (Some(memory), _) => Ok(Some(memory.view(id))),
+                (None, Some(store)) => Ok(store.load(&key).await?.map(|stored| stored.view(id))),
+                (None, None) => Ok(None),
             }
         }
     }
 
-    fn sweep(&mut self) {
-        let (now, idle) = (self.context.clock.now(), self.settings.idle);
-        self.sessions
-            .retain(|_, record| record.turns > 0 || now.duration_since(record.last_used) < idle);
-    }
-
-    fn find<'a>(&'a self, key: &'a SessionKey) -> Option<(&'a Name, &'a Record)> {
-        Some((key.key()?, self.sessions.get(key)?))
-    }
-
-    /// What is known of a session, and what was said in it.
-    pub(super) fn view(&self, key: &SessionKey) -> Option<SessionView> {
-        let (id, record) = self.find(key)?;
-        Some(record.memory.view(id))
-    }
-
-    /// Sessions of one client key behind a name, in the order of their names.
+    /// Sessions in memory of one client key behind a name, in the order of their names.
     pub(super) fn page(&self, owner: Option<u32>, after: Option<Name>, limit: usize) -> Vec<SessionInfo> {
-        let key = after.unwrap_or_default();
-        let behind = (Bound::Excluded(SessionKey::Keyed { owner, key }), Bound::Unbounded);
-        let listed = self.sessions.range(behind).map_while(|(key, record)| match key {
-            SessionKey::Keyed { owner: whose, key } if *whose == owner => Some(record.memory.info(key)),
-            SessionKey::Keyed { .. } | SessionKey::Ephemeral => None,
-        });
-        listed.take(limit).collect()
+        self.sessions.page(owner, after, limit)
     }
 
     /// Chooses the model of a session; that counts as use.
-    pub(super) fn pin(&mut self, key: &SessionKey, model: Option<Name>) -> Option<SessionInfo> {
-        let (now, wall) = (self.context.clock.now(), self.context.clock.wall());
-        let record = self.sessions.get_mut(key)?;
-        record.last_used = now;
-        record.memory.pin(model, wall);
-        let (id, record) = self.find(key)?;
-        Some(record.memory.info(id))
+    pub(super) fn pin(
+        &mut self,
+        key: SessionKey,
+        model: Option<Name>,
+        shard: Addr<Self>,
+    ) -> impl Future<Output = Result<Option<SessionInfo>, SessionFault>> + use<> {
+        let at_work = self.sessions.is_at_work(&key);
+        let work = self.work(&key, shard);
+        let wall = self.context.clock.wall();
+        async move {
+            let Some((memory, done)) = work else { return Ok(None) };
+            let pinned = async {
+                match memory.open().await {
+                    Ok(()) if memory.is_blank() && !at_work => return Ok(None),
+                    Ok(()) => memory.pin(model, wall).await?,
+                    Err(Unread::Fault(fault)) => return Err(fault),
+                    Err(Unread::Room(_)) => return Err(SessionFault::Store("there is no room in memory".into())),
+                }
+                Ok(key.key().map(|id| memory.info(id)))
+            };
+            let pinned = pinned.await;
+            done.await;
+            pinned
+        }
     }
 
     /// Forgets a session without work.
-    pub(super) fn forget(&mut self, key: &SessionKey) -> Result<(), ForgetError> {
-        match self.sessions.get(key) {
-            None => Err(ForgetError::Unknown),
-            Some(record) if record.turns > 0 => Err(ForgetError::Busy),
-            Some(_) => {
-                self.sessions.remove(key);
-                Ok(())
+    pub(super) fn forget(
+        &mut self,
+        key: SessionKey,
+        shard: Addr<Self>,
+    ) -> impl Future<Output = Result<(), ForgetError>> + use<> {
+        let busy = self.sessions.is_at_work(&key);
+        let work = match busy {
+            true => None,
+            false => self.work(&key, shard),
+        };
+        let wall = self.context.clock.wall();
+        async move {
+            let Some((memory, done)) = work else {
+                return Err(if busy { ForgetError::Busy } else { ForgetError::Unknown });
+            };
+            let forgotten = memory.forget(wall).await;
+            done.await;
+            match forgotten? {
+                true => Ok(()),
+                false => Err(ForgetError::Unknown),
             }
         }
+    }
+
+    /// Work on a session that is no turn: what it remembers, and what is to be awaited when the work has ended.
+    fn work(&mut self, key: &SessionKey, shard: Addr<Self>) -> Option<(Arc<Memory>, impl Future<Output = ()> + use<>)> {
+        let memory = self.sessions.enter(key)?.memory.clone();
+        let key = key.clone();
+        let done = async move {
+            let _shard_gone = shard.send(TurnFinished { key }).await;
+        };
+        Some((memory, done))
     }
 }
 
@@ -205,7 +202,7 @@ impl Handler<TurnFinished> for SessionShardActor {
     type Result = ();
 
     fn handle(&mut self, finished: TurnFinished, _: &mut Context<Self>) {
-        self.finished(finished.key);
+        self.sessions.leave(&finished.key);
     }
 }
 
@@ -213,7 +210,7 @@ impl Handler<Sweep> for SessionShardActor {
     type Result = ();
 
     fn handle(&mut self, _: Sweep, _: &mut Context<Self>) {
-        self.sweep();
+        self.sessions.sweep();
     }
 }
 

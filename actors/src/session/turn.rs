@@ -21,8 +21,9 @@ use understudy_messages::turn::{Candidate, Cast, Performance, SideEffects, TurnC
 use understudy_providers::wire::RequestError;
 
 pub(super) use self::closing::Closing;
-use super::memory::{Memory, NoRoom};
-use super::{SessionContext, told};
+use super::fault::no_room;
+use super::memory::{Memory, NoRoom, Unread};
+use super::{SessionContext, failure, told};
 use crate::provider::ledger::Ledgers;
 use crate::registry::{CastError, Held};
 use crate::telemetry::{QueueCause, TurnResult};
@@ -49,6 +50,7 @@ pub(super) struct Turn {
 enum Refusal {
     Cancelled(CancelCause),
     SessionBusy,
+    Fault(TurnFailure),
     Room(NoRoom),
     Unreadable(RequestError),
     Admission(AdmitError),
@@ -111,7 +113,7 @@ impl Turn {
                 None => self.perform(&held, &turn, cast).await,
             },
         };
-        let change = self.remember(&turn, selected.as_ref(), &performance);
+        let (performance, change) = self.kept(&turn, selected.as_ref(), performance).await;
         self.commit(&turn).await;
         closing.ended(&turn, held.generation().id, &performance, waited);
         self.told_end(&turn, &performance);
@@ -125,6 +127,7 @@ impl Turn {
     async fn enter(&mut self) -> Result<(OwnedSemaphorePermit, Held, Duration), Refusal> {
         let began = self.context.clock.now();
         let place = self.wait_for_place().await?;
+        self.open().await?;
         self.find_room()?;
         let asked = self.queued(QueueCause::SessionBusy, began);
         let run = &self.run;
@@ -154,6 +157,22 @@ impl Turn {
         }
     }
 
+    /// Makes sure that it is known what the session remembers.
+    async fn open(&self) -> Result<(), Refusal> {
+        let Some(memory) = &self.memory else {
+            return Ok(());
+        };
+        let opened = tokio::select! {
+            biased;
+            opened = memory.open() => opened,
+            cause = self.run.cancel.cancelled() => return Err(Refusal::Cancelled(cause)),
+        };
+        opened.map_err(|unread| match unread {
+            Unread::Fault(fault) => Refusal::Fault(failure(&fault, &self.run.request.session)),
+            Unread::Room(room) => Refusal::Room(room),
+        })
+    }
+
     /// The caller's deadline, or `limit` after `since`, whichever comes first.
     fn deadline(&self, since: Instant, limit: Duration) -> Instant {
         let own = since + limit;
@@ -180,7 +199,8 @@ impl Turn {
         let agent = generation
             .roster
             .agent(request.agent.as_deref(), &request.facts.model)?;
-        let scene = Scene::new(request.clone(), agent.clone(), told::request, Some(held.origin()));
+        let scene = Scene::new(request.clone(), agent.clone(), told::request, Some(held.origin()))
+            .with_slots(self.memory.as_ref().map(|memory| memory.slots()));
         let deadline = self.deadline(self.run.received, generation.roster.settings().timeouts.turn);
         let cast = self.cast(held, generation.hooks_of(agent), &scene, deadline).await?;
         let turn = TurnContext {
@@ -280,6 +300,7 @@ impl Refusal {
     fn result(&self) -> TurnResult {
         match self {
             Self::Cancelled(_) => TurnResult::Cancelled,
+            Self::Fault(_) => TurnResult::Error,
             Self::SessionBusy | Self::Room(_) | Self::Unreadable(_) | Self::Admission(_) | Self::Cast(_) => {
                 TurnResult::Rejected
             }
@@ -290,7 +311,12 @@ impl Refusal {
     fn at_gate(&self) -> Option<AdmitError> {
         match self {
             Self::Admission(why) => Some(*why),
-            Self::Cancelled(_) | Self::SessionBusy | Self::Room(_) | Self::Unreadable(_) | Self::Cast(_) => None,
+            Self::Cancelled(_)
+            | Self::SessionBusy
+            | Self::Fault(_)
+            | Self::Room(_)
+            | Self::Unreadable(_)
+            | Self::Cast(_) => None,
         }
     }
 
@@ -299,16 +325,8 @@ impl Refusal {
         match self {
             Self::Cancelled(cause) => TurnFailure::cancelled(*cause, 0),
             Self::SessionBusy => ours(429, "session_busy", "Another turn of this session is still running."),
-            Self::Room(NoRoom::Session) => ours(
-                413,
-                "input_too_large",
-                "This is more than the 4 MiB that a session may remember.",
-            ),
-            Self::Room(NoRoom::Process) => ours(
-                503,
-                "sessions_full",
-                "All sessions together remember as much as they may. Delete some, or wait until idle ones are forgotten.",
-            ),
+            Self::Fault(failure) => failure.clone(),
+            Self::Room(room) => no_room(*room),
             Self::Unreadable(error) => {
                 let sentence = format!("With what the session remembers it is no request: {error}.");
                 ours(500, "invalid_request", &sentence)

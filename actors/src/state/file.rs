@@ -85,7 +85,20 @@ impl StateFile {
         bytes: usize,
         change: impl Fn(&WriteTransaction) -> Result<(), redb::Error> + Send + 'static,
     ) -> Result<(), StateError> {
-        self.writer.write(bytes, Box::new(change)).await
+        self.writer.write(bytes, true, Box::new(change)).await
+    }
+
+    /// As [`StateFile::write`], but it returns when readers see the change: it is on the disk after the next change that is
+    /// waited for until there, or when the file is closed.
+    ///
+    /// # Errors
+    /// As [`StateFile::write`].
+    pub async fn write_soon(
+        &self,
+        bytes: usize,
+        change: impl Fn(&WriteTransaction) -> Result<(), redb::Error> + Send + 'static,
+    ) -> Result<(), StateError> {
+        self.writer.write(bytes, false, Box::new(change)).await
     }
 
     /// As [`StateFile::write`], for those who may block: before anything serves.

@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use redb::{Database, StorageError, WriteTransaction};
+use redb::{Database, Durability, StorageError, WriteTransaction};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::StateError;
@@ -22,6 +22,8 @@ pub type Change = Box<dyn Fn(&WriteTransaction) -> Result<(), redb::Error> + Sen
 
 struct Order {
     change: Change,
+    /// Whether it is waited for until it is on the disk.
+    durable: bool,
     done: oneshot::Sender<Result<(), StateError>>,
     _room: OwnedSemaphorePermit,
 }
@@ -47,13 +49,14 @@ impl Writer {
         })
     }
 
-    pub(super) async fn write(&self, bytes: usize, change: Change) -> Result<(), StateError> {
+    pub(super) async fn write(&self, bytes: usize, durable: bool, change: Change) -> Result<(), StateError> {
         let kib = u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX);
         // one that is larger than all the room comes alone
         let room = self.room.clone().acquire_many_owned(kib.clamp(1, QUEUE_KIB));
         let (done, made) = oneshot::channel();
         let order = Order {
             change,
+            durable,
             done,
             _room: room.await.map_err(|_closed| StateError::Closed)?,
         };
@@ -92,18 +95,23 @@ impl fmt::Debug for Writer {
 }
 
 fn run(database: &Database, mut queue: mpsc::Receiver<Order>) {
-    let mut group = Vec::new();
+    let (mut group, mut owed) = (Vec::new(), false);
     while queue.blocking_recv_many(&mut group, GROUP) > 0 {
-        let changes: Vec<&Change> = group.iter().map(|order| &order.change).collect();
-        let together = commit(database, &changes);
+        let changes: Vec<&Change> = group.iter().map(|order: &Order| &order.change).collect();
+        let durable = group.iter().any(|order| order.durable);
+        let together = commit(database, &changes, durable);
+        owed = !(durable && together.is_ok());
         for order in group.drain(..) {
             let made = match &together {
                 Ok(()) => Ok(()),
                 // one of them is to blame, and the others are not
-                Err(_) => commit(database, &[&order.change]),
+                Err(_) => commit(database, &[&order.change], order.durable),
             };
             answer(order, made);
         }
+    }
+    if owed && let Err(error) = commit(database, &[], true) {
+        tracing::error!(%error, "what nobody had waited for is perhaps not on the disk");
     }
 }
 
@@ -115,9 +123,12 @@ fn answer(order: Order, made: Result<(), StateError>) {
 }
 
 /// All of some changes, or none.
-fn commit(database: &Database, changes: &[&Change]) -> Result<(), StateError> {
+fn commit(database: &Database, changes: &[&Change], durable: bool) -> Result<(), StateError> {
     let write = || -> Result<(), redb::Error> {
-        let transaction = database.begin_write()?;
+        let mut transaction = database.begin_write()?;
+        if !durable {
+            transaction.set_durability(Durability::None)?;
+        }
         for change in changes {
             change(&transaction)?;
         }

@@ -1,6 +1,9 @@
 //! What of a configuration only counts from the next start on.
 
+use std::time::Duration;
+
 use secrecy::{ExposeSecret, SecretString};
+use understudy_messages::settings::SessionSettings;
 
 use super::document::HIDDEN;
 use super::{Problem, ServerConfig};
@@ -15,7 +18,7 @@ pub(crate) fn needed(started: &ServerConfig, wanted: &ServerConfig) -> Vec<Probl
         ("admin_token", !same(&started.admin_token, &wanted.admin_token)),
         ("log", started.log != wanted.log),
         ("state", started.state != wanted.state),
-        ("defaults.session.idle", was.session.idle != will.session.idle),
+        ("defaults.session", fixed(was.session) != fixed(will.session)),
         ("defaults.limits.body", was.limits.body != will.limits.body),
         (
             "defaults.limits.in_flight",
@@ -24,6 +27,14 @@ pub(crate) fn needed(started: &ServerConfig, wanted: &ServerConfig) -> Vec<Probl
     ];
     let changed = changes.into_iter().filter(|(_, changed)| *changed);
     changed.map(|(path, _)| problem(path)).collect()
+}
+
+/// What of the sessions' settings only counts at the start: all but how long a turn waits.
+fn fixed(session: SessionSettings) -> SessionSettings {
+    SessionSettings {
+        queue_wait: Duration::ZERO,
+        ..session
+    }
 }
 
 fn same<'a>(
@@ -97,7 +108,7 @@ mod tests {
                 "client_keys",
                 "log",
                 "state",
-                "defaults.session.idle",
+                "defaults.session",
                 "defaults.limits.body",
                 "defaults.limits.in_flight"
             ]

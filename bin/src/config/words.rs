@@ -1,7 +1,7 @@
 //! The closed lists of words: what a reader accepts, the schema lists and `config show` writes.
 
 use tracing::level_filters::LevelFilter;
-use understudy_messages::settings::{Api, BrokenStream, ContentFilter, KeyOrder, MalformedFrame};
+use understudy_messages::settings::{Api, BrokenStream, ContentFilter, Durability, KeyOrder, MalformedFrame};
 
 use super::{LogFormat, Store};
 
@@ -44,6 +44,11 @@ impl Words for ContentFilter {
 
 impl Words for MalformedFrame {
     const WORDS: &'static [(&'static str, Self)] = &[("skip", Self::Skip), ("fail", Self::Fail)];
+}
+
+impl Words for Durability {
+    const WORDS: &'static [(&'static str, Self)] =
+        &[("turn", Self::Turn), ("interval", Self::Interval), ("off", Self::Off)];
 }
 
 impl Words for LogFormat {

@@ -9,10 +9,12 @@ use bytes::Bytes;
 use futures::stream;
 use tokio::sync::mpsc;
 use understudy_messages::cancel::CancelOnDrop;
-use understudy_messages::client::{AnswerHead, ClientFrame};
+use understudy_messages::client::{AnswerHead, ClientFrame, Keeping};
 use understudy_messages::clock::Clock;
+use understudy_messages::ids::SessionKey;
 use understudy_messages::request::Endpoint;
 use understudy_messages::terminal::TurnFailure;
+use understudy_messages::tools::TurnNote;
 use understudy_messages::turn::TurnRequest;
 use understudy_providers::wire::{Kept, Style, Writer, kept};
 
@@ -30,6 +32,8 @@ pub(super) struct Frames {
     pub(super) request: Arc<TurnRequest>,
     pub(super) clock: Clock,
     pub(super) frames: mpsc::Receiver<ClientFrame>,
+    /// Whether the session has kept the turn.
+    pub(super) keeping: Keeping,
     /// Where the answer is kept, if it is to be found again.
     pub(super) memory: Option<Memory>,
     pub(super) client_left: CancelOnDrop,
@@ -38,6 +42,35 @@ pub(super) struct Frames {
 impl Frames {
     fn endpoint(&self) -> Endpoint {
         self.request.endpoint
+    }
+
+    /// Waits until the session has kept the turn, as durably as it promises: only then is the end of an answer said. What is
+    /// told meanwhile goes to `told`.
+    ///
+    /// # Errors
+    /// What the client is told instead of the end.
+    pub(super) async fn settled(&mut self, mut told: impl FnMut(&TurnNote)) -> Result<(), TurnFailure> {
+        if self.request.session == SessionKey::Ephemeral {
+            return Ok(());
+        }
+        let mut failed = None;
+        while let Some(frame) = self.frames.recv().await {
+            match frame {
+                ClientFrame::Note(note) => told(&note),
+                ClientFrame::Failed(failure) => failed = Some(failure),
+                ClientFrame::Head(_)
+                | ClientFrame::Data(_)
+                | ClientFrame::Pieces(_)
+                | ClientFrame::Seam(_)
+                | ClientFrame::KeepAlive
+                | ClientFrame::End { .. } => {}
+            }
+        }
+        match (failed, self.keeping.is_kept()) {
+            (Some(failure), _) => Err(failure),
+            (None, true) => Ok(()),
+            (None, false) => Err(turn_lost()),
+        }
     }
 
     /// Keeps the answer, once it is whole: before the client can go on from it.
@@ -89,6 +122,9 @@ async fn whole(head: &AnswerHead, turn: &mut Frames) -> HttpResponse {
             Some(ClientFrame::Head(_)) | None => return lost(turn.endpoint()),
         }
     }
+    if let Err(failure) = turn.settled(|_| {}).await {
+        return error::respond(turn.endpoint(), &failure, None);
+    }
     let pieces = gathered.take_pieces();
     if !pieces.is_empty() {
         let mut writer = turn.writer(head);
@@ -109,7 +145,11 @@ fn stream(head: &AnswerHead, turn: Frames) -> HttpResponse {
     let body = stream::unfold(Some((turn, writer)), |turn| async move {
         let (mut turn, mut writer) = turn?;
         loop {
-            let (bytes, more) = written(turn.frames.recv().await?, &mut writer);
+            let frame = match turn.frames.recv().await? {
+                end @ ClientFrame::End { .. } => turn.settled(|_| {}).await.map_or_else(ClientFrame::Failed, |()| end),
+                frame => frame,
+            };
+            let (bytes, more) = written(frame, &mut writer);
             turn.keep(|| writer.kept());
             if !more {
                 turn.client_left.disarm();
@@ -158,6 +198,12 @@ pub(super) fn begin(head: &AnswerHead) -> HttpResponseBuilder {
 
 /// Conductor and session are both gone.
 pub(super) fn lost(endpoint: Endpoint) -> HttpResponse {
-    let hint = "The gateway lost this turn. Please try again.";
-    error::respond(endpoint, &TurnFailure::ours(500, "turn_lost", hint), None)
+    error::respond(endpoint, &turn_lost(), None)
 }
+
+pub(super) fn turn_lost() -> TurnFailure {
+    TurnFailure::ours(500, "turn_lost", "The gateway lost this turn. Please try again.")
+}
+
+#[cfg(test)]
+mod tests;

@@ -59,7 +59,9 @@ async fn whole(head: &AnswerHead, turn: &mut Frames) -> HttpResponse {
             None => return lost(Endpoint::Native),
         }
     }
-    settled(turn, &mut writer).await;
+    if let Err(failure) = turn.settled(|note| drop(writer.note(note))).await {
+        return error::respond(Endpoint::Native, &failure, None);
+    }
     begin(head)
         .content_type("application/json")
         .body(writer.whole(Vec::new()))
@@ -67,20 +69,14 @@ async fn whole(head: &AnswerHead, turn: &mut Frames) -> HttpResponse {
 
 /// What is told when all has been said, and then the end.
 async fn last_words(turn: &mut Frames, writer: &mut Writer, end: ClientFrame) -> Bytes {
-    let told = settled(turn, writer).await;
+    let mut told = Vec::new();
+    let settled = turn.settled(|note| told.extend_from_slice(&writer.note(note))).await;
+    let end = match (settled, end) {
+        (Err(failure), ClientFrame::End { .. }) => ClientFrame::Failed(failure),
+        (Ok(()) | Err(_), end) => end,
+    };
     let (end, _) = written(end, writer);
     [told, end.into()].concat().into()
-}
-
-/// Waits until the session has kept the turn: then the channel closes.
-async fn settled(turn: &mut Frames, writer: &mut Writer) -> Vec<u8> {
-    let mut told = Vec::new();
-    while let Some(frame) = turn.frames.recv().await {
-        if let ClientFrame::Note(note) = frame {
-            told.extend_from_slice(&writer.note(&note));
-        }
-    }
-    told
 }
 
 async fn failed(turn: &mut Frames, failure: &TurnFailure) -> HttpResponse {

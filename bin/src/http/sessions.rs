@@ -8,7 +8,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use futures::future::join_all;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use understudy_actors::session::transcript;
+use understudy_actors::session::{failure, transcript};
 use understudy_messages::ids::{ModelRef, Name, SessionKey, ShardIndex};
 use understudy_messages::ports::ShardPort;
 use understudy_messages::request::Endpoint;
@@ -158,6 +158,21 @@ async fn page(shared: &Shared, request: &HttpRequest) -> Result<Page, Refused> {
         // one more tells whether that is all
         limit: limit + 1,
     };
+    let mut found = listed(shared, ask).await?;
+    let more = found.len() > limit;
+    found.truncate(limit);
+    Ok(Page {
+        next_cursor: found.last().filter(|_| more).map(|last| last.id.clone()),
+        data: found.into_iter().map(Shown::from).collect(),
+    })
+}
+
+/// What is stored; where nothing is, what all shards have in memory.
+async fn listed(shared: &Shared, ask: ListSessions) -> Result<Vec<SessionInfo>, TurnFailure> {
+    if let Some(store) = &shared.sessions {
+        let page = store.page(ask.owner, ask.after, ask.limit).await;
+        return page.map_err(|fault| failure(&fault, &SessionKey::Ephemeral));
+    }
     let shards = shards(shared)?;
     let asked = shards.iter().map(|shard| tell(&shard.list, ask.clone()));
     let mut found: Vec<SessionInfo> = Vec::new();
@@ -165,12 +180,7 @@ async fn page(shared: &Shared, request: &HttpRequest) -> Result<Page, Refused> {
         found.extend(listed?);
     }
     found.sort_unstable_by(|one, other| one.id.cmp(&other.id));
-    let more = found.len() > limit;
-    found.truncate(limit);
-    Ok(Page {
-        next_cursor: found.last().filter(|_| more).map(|last| last.id.clone()),
-        data: found.into_iter().map(Shown::from).collect(),
-    })
+    Ok(found)
 }
 
 async fn inspected(shared: &Shared, request: &HttpRequest) -> Result<HttpResponse, Refused> {
@@ -180,6 +190,7 @@ async fn inspected(shared: &Shared, request: &HttpRequest) -> Result<HttpRespons
     };
     let view = tell(&shard(shared, &session)?.inspect, ask)
         .await?
+        .map_err(|fault| failure(&fault, &session))?
         .ok_or_else(unknown)?;
     // a long transcript takes its time
     let messages = web::block(move || transcript(&view.transcript))
@@ -206,8 +217,13 @@ async fn chosen(shared: &Shared, request: &HttpRequest, payload: web::Payload) -
     }
     let port = shard(shared, &session)?;
     let model = model.map(Name::from);
-    let info = tell(&port.pin, PinModel { session, model })
+    let pin = PinModel {
+        session: session.clone(),
+        model,
+    };
+    let info = tell(&port.pin, pin)
         .await?
+        .map_err(|fault| failure(&fault, &session))?
         .ok_or_else(unknown)?;
     Ok(HttpResponse::Ok().json(Shown::from(info)))
 }
@@ -215,9 +231,13 @@ async fn chosen(shared: &Shared, request: &HttpRequest, payload: web::Payload) -
 async fn deleted(shared: &Shared, request: &HttpRequest) -> Result<HttpResponse, Refused> {
     let session = key(request)?;
     let id = session.key().cloned().unwrap_or_default();
-    match tell(&shard(shared, &session)?.forget, ForgetSession { session }).await? {
+    let forget = ForgetSession {
+        session: session.clone(),
+    };
+    match tell(&shard(shared, &session)?.forget, forget).await? {
         Ok(()) => Ok(HttpResponse::Ok().json(Deleted { id: &id, deleted: true })),
         Err(ForgetError::Unknown) => Err(unknown().into()),
+        Err(ForgetError::Fault(fault)) => Err(failure(&fault, &session).into()),
         Err(ForgetError::Busy) => {
             let hint = "A turn of this session is running or waits. Delete it when all have ended.";
             Err(TurnFailure::ours(409, "session_busy", hint).into())
@@ -259,8 +279,7 @@ fn bad_listing() -> Refused {
 }
 
 fn unknown() -> TurnFailure {
-    let hint =
-        "No session of this name was found: it had no turn, belongs to another key, was deleted, or was idle too long.";
+    let hint = "No session of this name was found: it had no turn, belongs to another key, was deleted, or nobody used it for too long.";
     TurnFailure::ours(404, "session_not_found", hint)
 }
 

@@ -146,6 +146,7 @@ fn admit(
             request: turn.clone(),
             clock: shared.clock.clone(),
             frames,
+            keeping: client.keeping(),
             memory,
             client_left: cancel.on_drop(CancelCause::Client),
         },

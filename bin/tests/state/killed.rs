@@ -137,8 +137,27 @@ async fn a_gateway_killed_while_a_plugin_waits_for_turns_or_was_just_reloaded_se
 }
 
 /// How many kills; more where somebody has the time.
-fn kills() -> u32 {
+pub(crate) fn kills() -> u32 {
     std::env::var("UNDERSTUDY_KILLS").map_or(20, |kills| kills.parse().expect("a number"))
+}
+
+/// Numbers that nobody chose; the seed is printed.
+pub(crate) struct Dice(u64);
+
+impl Dice {
+    pub(crate) fn seeded() -> Self {
+        let seed = u64::from(std::process::id());
+        println!("seed {seed}");
+        Self(seed)
+    }
+
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
 }
 
 #[tokio::test]
@@ -146,19 +165,15 @@ async fn at_whatever_moment_it_is_killed_there_is_no_half_state() {
     let place = Place::new().await;
     let mut serving = (place.configuration("one", 0), "one");
     place.write(&serving.0);
-    let mut seed = u64::from(std::process::id());
-    println!("seed {seed}");
+    let mut dice = Dice::seeded();
     for round in 1..=kills() {
         let gateway = place.serve();
         gateway.serves(&place, &serving.0, serving.1).await;
         let model = if serving.1 == "one" { "two" } else { "one" };
         let next = (place.configuration(model, round), model);
         let put = gateway.put(&next.0);
-        seed = seed
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1_442_695_040_888_963_407);
         // each takes a fraction of a millisecond, and the change some tens of them
-        for _ in 0..(seed >> 33) % 120 {
+        for _ in 0..dice.below(120) {
             gateway.get("/livez").await;
         }
         let answered = put.is_finished();

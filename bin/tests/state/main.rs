@@ -7,4 +7,8 @@ mod killed;
 #[cfg(test)]
 mod place;
 #[cfg(test)]
+mod sessions;
+#[cfg(test)]
+mod talk;
+#[cfg(test)]
 mod unheard;

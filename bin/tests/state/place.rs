@@ -240,9 +240,9 @@ impl Drop for Place {
 
 /// A running gateway. Dropped, it is killed.
 pub(crate) struct Gateway {
-    api: String,
-    admin: String,
-    client: Client,
+    pub(crate) api: String,
+    pub(crate) admin: String,
+    pub(crate) client: Client,
     child: Child,
 }
 
@@ -358,7 +358,7 @@ impl Drop for Gateway {
     }
 }
 
-async fn read(response: reqwest::Response) -> (StatusCode, Value) {
+pub(crate) async fn read(response: reqwest::Response) -> (StatusCode, Value) {
     let status = response.status();
     let body = response.bytes().await.expect("a body");
     (status, serde_json::from_slice(&body).unwrap_or(Value::Null))

@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{HookInvocation, ToolAuthority};
+use super::{HookInvocation, SessionSlots, ToolAuthority};
 use crate::ids::Name;
 use crate::origin::Origin;
 
@@ -53,6 +53,9 @@ pub struct HookContext {
     /// The handler's own call, in `before_prompt_build`; on a wire the answer ends it.
     #[serde(skip)]
     pub hook_invocation: Option<HookInvocation>,
+    /// What native plugins keep with the session; `None`: it ends with its turn.
+    #[serde(skip)]
+    pub session_slots: Option<SessionSlots>,
 }
 
 impl HookContext {

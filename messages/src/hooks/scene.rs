@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Arc, OnceLock};
 
-use super::{HookContext, Parsed, Snapshot};
+use super::{HookContext, Parsed, SessionSlots, Snapshot};
 use crate::ids::{Name, SessionKey};
 use crate::origin::Origin;
 use crate::settings::AgentSettings;
@@ -17,6 +17,7 @@ pub struct Scene {
     request: Arc<TurnRequest>,
     agent: Arc<AgentSettings>,
     reader: Reader,
+    slots: Option<SessionSlots>,
     origin: Option<Origin>,
     context: OnceLock<Arc<HookContext>>,
     conversation: OnceLock<Arc<Snapshot>>,
@@ -34,10 +35,17 @@ impl Scene {
             request,
             agent,
             reader,
+            slots: None,
             origin,
             context: OnceLock::new(),
             conversation: OnceLock::new(),
         }
+    }
+
+    /// With what plugins keep with the session.
+    #[must_use]
+    pub fn with_slots(self, slots: Option<SessionSlots>) -> Self {
+        Self { slots, ..self }
     }
 
     /// Who is at work, as long as no model is about to answer.
@@ -50,6 +58,7 @@ impl Scene {
                 session_id: Some(self.session_id()),
                 workspace_dir: self.workspace(),
                 trigger: Some("user"),
+                session_slots: self.slots.clone(),
                 origin: self.origin.clone(),
                 ..HookContext::default()
             })

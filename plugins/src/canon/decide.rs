@@ -1,7 +1,7 @@
 //! When the canon is due. Pure.
 //!
 //! The canon is due when a session is new, when another model is about to answer than answered before, when the last
-//! injection is long ago, and every so many turns. What a turn changes counts only when an attempt that carried the canon
+//! injection is long ago or was made by an earlier process, and every so many turns. What a turn changes counts only when an attempt that carried the canon
 //! answered ([`Mark`]); what happened earlier within the same turn counts at once ([`History::candidate`]), so that a model
 //! that takes over in the middle of a turn is told.
 
@@ -89,6 +89,8 @@ pub struct History<'a, C> {
     pub mark: Option<&'a Mark<C>>,
     /// The candidate that this same turn was prepared for before.
     pub candidate: Option<&'a ModelRef>,
+    /// Whether that answer was given to an earlier process.
+    pub restarted: bool,
 }
 
 impl Rules {
@@ -105,7 +107,7 @@ impl Rules {
         };
         // a clock that was put back has measured no time
         let since = now.duration_since(mark.at).unwrap_or_default();
-        if !self.idle.is_zero() && since > self.idle {
+        if history.restarted || (!self.idle.is_zero() && since > self.idle) {
             return Some(Reason::RestartOrIdle);
         }
         // by periods, not by remainders: one that was missed is made up for

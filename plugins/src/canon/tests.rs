@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use understudy_messages::hooks::{HookEvent, Parsed, Snapshot};
+use understudy_messages::hooks::{HookEvent, Parsed, SessionSlots, Snapshot};
 use understudy_messages::plugin::CallHook;
 
 use super::testing::Folder;
@@ -115,8 +115,18 @@ fn body(text: &str) -> String {
 fn session(id: &str, workspace: &Folder) -> HookContext {
     HookContext {
         session_id: Some(id.to_owned()),
+        session_slots: Some(SessionSlots::default()),
         workspace_dir: Some(workspace.workspace("")),
         ..HookContext::default()
+    }
+}
+
+/// The same session, come back from the store.
+fn passivated(session: &HookContext) -> HookContext {
+    let stored = session.session_slots.as_ref().expect("a lasting one").stored();
+    HookContext {
+        session_slots: Some(SessionSlots::restored(stored)),
+        ..session.clone()
     }
 }
 
@@ -157,14 +167,15 @@ async fn the_canon_of_one_workspace_never_reaches_a_session_of_another_case_22()
             assert_eq!(house.turn(&session(name, folder), 1, &["a"]).await, [some(own)]);
         }
         // the same session, spoken in by agents of two workspaces
-        for (folder, own) in [(&one, "of one"), (&two, "of two")] {
-            assert_eq!(
-                house.turn(&session("z", folder), 1, &["a"]).await,
-                [some(own)],
-                "{mode}"
-            );
+        let of_one = session("z", &one);
+        let of_two = HookContext {
+            session_slots: of_one.session_slots.clone(),
+            ..session("z", &two)
+        };
+        for (session, own) in [(&of_one, "of one"), (&of_two, "of two")] {
+            assert_eq!(house.turn(session, 1, &["a"]).await, [some(own)], "{mode}");
         }
-        let again = house.turn(&session("z", &one), 2, &["a"]).await;
+        let again = house.turn(&of_one, 2, &["a"]).await;
         assert!(again == [None] || again == [some("of one")], "{mode}: {again:?}");
     }
 }
@@ -196,12 +207,12 @@ async fn an_edit_reaches_the_next_reading_and_sticky_repeats_until_then() {
     let folder = Folder::with("one");
     let sticky = House::with(json!({ "injectionInterval": 3 }));
     let always = House::mode("always");
-    let session = session("s", &folder);
-    for house in [&sticky, &always] {
-        assert_eq!(house.turn(&session, 1, &["a"]).await, [some("one")]);
+    let (session, another) = (session("s", &folder), session("s", &folder));
+    for (house, session) in [(&sticky, &session), (&always, &another)] {
+        assert_eq!(house.turn(session, 1, &["a"]).await, [some("one")]);
     }
     folder.write("AGENTS.md", "three");
-    assert_eq!(always.turn(&session, 2, &["a"]).await, [some("three")]);
+    assert_eq!(always.turn(&another, 2, &["a"]).await, [some("three")]);
     assert_eq!(sticky.turn(&session, 2, &["a"]).await, [some("one")]);
     // the same turn, prepared again: who knows it repeats it, another model reads
     assert_eq!(sticky.failed_turn(&session, 2, &["a", "b"]).await, [true, true]);
@@ -222,7 +233,7 @@ async fn a_long_idle_session_is_told_again_and_a_passivated_one_is_not() {
     let house = House::with(json!({ "mode": "selective", "restart_idle": "6h" }));
     let session = session("s", &folder);
     assert_eq!(house.turn(&session, 1, &["a"]).await, [some("canon")]);
-    // nothing of the session's actor is needed here: it may be gone for the whole time
+    let session = passivated(&session);
     house.clock.advance(Duration::from_secs(5 * 3600));
     assert_eq!(house.turn(&session, 2, &["a"]).await, [None]);
     house.clock.advance(Duration::from_secs(2 * 3600));
@@ -243,7 +254,7 @@ async fn a_restart_is_a_reason_and_new_settings_are_none() {
     );
     let restarted = House::mode("selective");
     assert_eq!(
-        restarted.turn(&session, 3, &["a"]).await,
+        restarted.turn(&passivated(&session), 3, &["a"]).await,
         [some("canon")],
         "a new process"
     );
@@ -255,7 +266,10 @@ async fn every_turn_of_an_ephemeral_session_is_a_new_session_and_leaves_no_mark(
     for mode in ["sticky", "selective"] {
         let house = House::mode(mode);
         for run in 1..4 {
-            let session = session(&format!("run {run}"), &folder);
+            let session = HookContext {
+                session_slots: None,
+                ..session(&format!("run {run}"), &folder)
+            };
             let told = house.turn(&session, run, &["a", "b"]).await;
             assert_eq!(told, [some("canon"), some("canon")]);
             let prompt = house.prompt(&asks(&session, run, "a")).await;

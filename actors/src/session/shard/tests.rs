@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
 
@@ -9,11 +10,21 @@ use super::*;
 use crate::registry::Admission;
 use crate::session::TranscriptRoom;
 use crate::session::memory::Taken;
+use crate::session::store::SessionStore;
 use crate::supervision::{Supervision, Tasks};
 use crate::tap::EventTap;
 use crate::telemetry::Telemetry;
 
 fn shard(clock: &Clock, capacity: usize) -> SessionShardActor {
+    storing(clock, capacity, None, TranscriptRoom::of(1 << 20))
+}
+
+fn storing(
+    clock: &Clock,
+    capacity: usize,
+    store: Option<Arc<dyn SessionStore>>,
+    transcripts: TranscriptRoom,
+) -> SessionShardActor {
     let supervision = Supervision {
         tasks: Tasks::new(),
         clock: clock.clone(),
@@ -26,7 +37,8 @@ fn shard(clock: &Clock, capacity: usize) -> SessionShardActor {
         telemetry: supervision.telemetry,
         tap: EventTap::default(),
         abort: CancellationToken::new(),
-        transcripts: TranscriptRoom::default(),
+        transcripts,
+        store,
     };
     let idle = Duration::from_secs(60);
     SessionShardActor::new(context, SessionShardSettings { idle, capacity }, EndOfLife::unwatched())
@@ -45,8 +57,9 @@ fn take(shard: &SessionShardActor, key: &SessionKey) {
         said: vec!["hi".to_owned()],
         notice: None,
     };
-    let record = shard.sessions.get(key).expect("known");
-    record.memory.take(taken, shard.context.clock.wall());
+    let memory = shard.sessions.memory(key).expect("known");
+    let taken = memory.take(taken, shard.context.clock.wall()).now_or_never();
+    assert_eq!(taken, Some(Ok(0)));
 }
 
 /// A session with one turn behind it.
@@ -56,8 +69,25 @@ fn remembered(shard: &mut SessionShardActor, addr: &Addr<SessionShardActor>, key
     finish(shard, key);
 }
 
+/// Work that is no turn, and its end; `nobody` hears of the end, and the shard does at once.
+async fn pin(shard: &mut SessionShardActor, key: &SessionKey) -> Result<Option<SessionInfo>, SessionFault> {
+    let nobody = self::shard(&shard.context.clock.clone(), 1).start();
+    let pinned = shard.pin(key.clone(), Some("fast".into()), nobody).await;
+    finish(shard, key);
+    pinned
+}
+
+async fn forget(shard: &mut SessionShardActor, key: &SessionKey) -> Result<(), ForgetError> {
+    let nobody = self::shard(&shard.context.clock.clone(), 1).start();
+    let forgotten = shard.forget(key.clone(), nobody).await;
+    if forgotten != Err(ForgetError::Busy) {
+        finish(shard, key);
+    }
+    forgotten
+}
+
 fn finish(shard: &mut SessionShardActor, key: &SessionKey) {
-    shard.finished(key.clone());
+    shard.sessions.leave(key);
 }
 
 #[actix::test]
@@ -66,7 +96,7 @@ async fn an_ephemeral_session_leaves_nothing() {
     let (mut shard, addr) = (shard(&clock, 10), shard(&clock, 10).start());
     shard.wake(&SessionKey::Ephemeral, addr).expect("woken");
     finish(&mut shard, &SessionKey::Ephemeral);
-    assert!(shard.sessions.is_empty());
+    assert_eq!(shard.sessions.len(), 0);
 }
 
 #[actix::test]
@@ -82,16 +112,16 @@ async fn a_session_keeps_its_actor_while_it_has_work_and_its_record_until_it_was
     take(&shard, &key);
     finish(&mut shard, &key);
     clock.advance(Duration::from_secs(61));
-    shard.sweep();
-    assert!(shard.sessions[&key].actor.is_some(), "a turn is still in work");
+    shard.sessions.sweep();
+    assert!(shard.sessions.is_at_work(&key), "a turn is still in work");
     finish(&mut shard, &key);
-    assert!(shard.sessions[&key].actor.is_none());
+    assert!(!shard.sessions.is_at_work(&key));
     clock.advance(Duration::from_secs(59));
-    shard.sweep();
+    shard.sessions.sweep();
     assert_eq!(shard.sessions.len(), 1);
     clock.advance(Duration::from_secs(2));
-    shard.sweep();
-    assert!(shard.sessions.is_empty());
+    shard.sessions.sweep();
+    assert_eq!(shard.sessions.len(), 0);
 }
 
 #[actix::test]
@@ -111,13 +141,12 @@ async fn a_session_whose_first_turn_was_not_taken_is_none() {
     let (mut shard, addr) = (shard(&clock, 10), shard(&clock, 10).start());
     let key = keyed("s");
     shard.wake(&key, addr).expect("woken");
-    assert_eq!(shard.forget(&key), Err(ForgetError::Busy));
+    assert_eq!(forget(&mut shard, &key).await, Err(ForgetError::Busy));
     finish(&mut shard, &key);
-    assert_eq!(
-        (shard.view(&key), shard.forget(&key)),
-        (None, Err(ForgetError::Unknown))
-    );
-    assert_eq!(shard.pin(&key, Some("fast".into())), None);
+    assert_eq!(shard.view(key.clone()).await, Ok(None));
+    assert_eq!(forget(&mut shard, &key).await, Err(ForgetError::Unknown));
+    assert_eq!(pin(&mut shard, &key).await, Ok(None));
+    assert_eq!(shard.sessions.len(), 0);
 }
 
 #[actix::test]
@@ -126,15 +155,15 @@ async fn a_session_is_shown_a_model_is_chosen_for_it_and_it_is_forgotten() {
     let (mut shard, addr) = (shard(&clock, 10), shard(&clock, 10).start());
     let key = keyed("s");
     remembered(&mut shard, &addr, &key);
-    let view = shard.view(&key).expect("known");
+    let view = shard.view(key.clone()).await.expect("sound").expect("known");
     assert_eq!((&*view.info.id, view.transcript.len()), ("s", 1));
     clock.advance(Duration::from_secs(59));
-    let pinned = shard.pin(&key, Some("fast".into())).expect("known");
+    let pinned = pin(&mut shard, &key).await.expect("sound").expect("known");
     assert_eq!(pinned.pinned.as_deref(), Some("fast"));
     clock.advance(Duration::from_secs(59));
-    shard.sweep();
-    assert_eq!(shard.forget(&key), Ok(()), "a choice counts as use");
-    assert_eq!(shard.view(&key), None);
+    shard.sessions.sweep();
+    assert_eq!(forget(&mut shard, &key).await, Ok(()), "a choice counts as use");
+    assert_eq!(shard.view(key).await, Ok(None));
 }
 
 #[actix::test]

@@ -6,8 +6,11 @@ use std::time::Duration;
 use understudy_messages::client::ClientFrame;
 use understudy_messages::context::EngineWork;
 use understudy_messages::events::Event;
+use understudy_messages::failure::Reason;
 use understudy_messages::ids::{ModelRef, Name};
 use understudy_messages::request::{Asked, Endpoint};
+use understudy_messages::session::SessionFault;
+use understudy_messages::terminal::TurnFailure;
 use understudy_messages::tools::{FallbackNotice, TurnNote, TurnTools};
 use understudy_messages::turn::{Performance, TurnContext, TurnOutcome, TurnRequest};
 use understudy_providers::native::{self, Setting};
@@ -17,7 +20,7 @@ use super::{Refusal, Turn};
 use crate::engine;
 use crate::registry::{Generation, Roster};
 use crate::session::memory::{Recalled, Taken};
-use crate::session::notice;
+use crate::session::{failure, notice};
 
 /// How long a context engine may take to take note of a turn; the session's next one waits for it.
 const COMMIT: Duration = Duration::from_secs(5);
@@ -74,14 +77,37 @@ impl Turn {
     }
 
     /// Keeps what of the turn is to be kept; tells of a change of who answers, where `selected` was chosen. To be called before
-    /// the session's place is free: its next turn finds all of it.
-    pub(super) fn remember(
+    /// the session's place is free: its next turn finds all of it. A turn that cannot be kept has failed, and its client is
+    /// told so in the place of an end.
+    pub(super) async fn kept(
+        &mut self,
+        turn: &TurnContext,
+        selected: Option<&ModelRef>,
+        performance: Performance,
+    ) -> (Performance, Option<FallbackNotice>) {
+        match self.remember(turn, selected, &performance).await {
+            Ok(change) => {
+                turn.client.note_kept();
+                (performance, change)
+            }
+            Err(fault) => {
+                self.committed.clear();
+                let failure = failure(&fault, &turn.request.session);
+                self.tell(failure.clone()).await;
+                (not_kept(turn, performance, failure), None)
+            }
+        }
+    }
+
+    async fn remember(
         &mut self,
         turn: &TurnContext,
         selected: Option<&ModelRef>,
         performance: &Performance,
-    ) -> Option<FallbackNotice> {
-        let memory = self.memory.as_ref()?;
+    ) -> Result<Option<FallbackNotice>, SessionFault> {
+        let Some(memory) = &self.memory else {
+            return Ok(None);
+        };
         let active = performance.served_by.as_ref().map(|(_, model)| model);
         let native = is_native(&self.run.request);
         let notice = selected.zip(active).filter(|_| native).and_then(|(selected, active)| {
@@ -98,13 +124,13 @@ impl Turn {
             said,
             notice: notice.clone(),
         };
-        let forgotten = memory.take(taken, self.context.clock.wall());
+        let forgotten = memory.take(taken, self.context.clock.wall()).await?;
         if forgotten > 0 {
             tracing::info!(turn = %turn.request.id, forgotten, "a session remembers as much as it may: its oldest is forgotten");
             let turn = turn.request.id;
             self.context.tap.publish(|| Event::TranscriptCut { turn, forgotten });
         }
-        notice
+        Ok(notice)
     }
 
     /// Tells the engine that the turn began with what was kept of it. The turn holds its generation until then.
@@ -132,6 +158,21 @@ impl Turn {
 
 fn is_native(request: &TurnRequest) -> bool {
     request.endpoint == Endpoint::Native
+}
+
+/// A turn that its session could not keep: its client got no end.
+fn not_kept(turn: &TurnContext, performance: Performance, failure: TurnFailure) -> Performance {
+    match performance.outcome {
+        TurnOutcome::Completed => Performance {
+            outcome: TurnOutcome::Failed {
+                reason: Reason::Unknown,
+                after_content: turn.client.progress().is_answer(),
+            },
+            failure: Some(failure),
+            ..performance
+        },
+        TurnOutcome::Failed { .. } | TurnOutcome::Cancelled { .. } | TurnOutcome::Blocked => performance,
+    }
 }
 
 /// The agent that is named, or whose name the model is, else the one that spoke last. Without a model of its own the

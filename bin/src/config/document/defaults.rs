@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tracing::level_filters::LevelFilter;
-use understudy_messages::settings::{self, BreakerSettings, RetrySettings, SessionSettings, Timeouts};
+use understudy_messages::settings::{self, BreakerSettings, Durability, RetrySettings, SessionSettings, Timeouts};
 
 use super::{Attempts, Bytes, Count, Retries, Time, Word};
 use crate::config::{LogFormat, LogSettings, ServerConfig, Store};
@@ -93,8 +93,20 @@ pub(crate) struct Defaults {
 pub(crate) struct Session {
     /// How long a turn may wait behind another of its session.
     pub(crate) queue_wait: Time,
-    /// How long a session without work is remembered.
+    /// How long a session without work stays in memory. Where sessions are stored it comes back when somebody asks for it,
+    /// else it is forgotten.
     pub(crate) idle: Time,
+    /// How long a session is kept after its last turn.
+    pub(crate) ttl: Time,
+    /// When a turn counts as kept: on the disk before its client reads the end (`turn`), every `interval`, or never: sessions
+    /// end with the process (`off`). Without a state directory they do so too.
+    pub(crate) durability: Word<Durability>,
+    /// How often turns are made durable with `durability: interval`.
+    pub(crate) interval: Time,
+    /// How much of all transcripts may be in memory; where they are stored, what was used least recently leaves before.
+    pub(crate) resident: Bytes,
+    /// How many sessions are kept; new ones beyond are refused.
+    pub(crate) most: Count,
 }
 
 impl From<SessionSettings> for Session {
@@ -102,6 +114,11 @@ impl From<SessionSettings> for Session {
         Self {
             queue_wait: Time(session.queue_wait),
             idle: Time(session.idle),
+            ttl: Time(session.ttl),
+            durability: Word(session.durability),
+            interval: Time(session.interval),
+            resident: Bytes(session.resident),
+            most: Count::from(u32::try_from(session.most).unwrap_or(u32::MAX)),
         }
     }
 }

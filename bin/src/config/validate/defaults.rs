@@ -24,6 +24,20 @@ fn session(field: &Field<'_>, session: &mut SessionSettings) {
     field.section(|keys| {
         duration(keys, "queue_wait", &mut session.queue_wait);
         duration(keys, "idle", &mut session.idle);
+        let ttl = keys.key("ttl");
+        session.ttl = ttl.duration().unwrap_or(session.ttl);
+        if session.ttl < session.idle {
+            ttl.refuse(
+                "is shorter than `idle`: a session would be forgotten while it is in memory",
+                "write a longer time here, or a shorter `idle`",
+            );
+        }
+        session.durability = keys.key("durability").choice().unwrap_or(session.durability);
+        duration(keys, "interval", &mut session.interval);
+        session.resident = keys.key("resident").size().unwrap_or(session.resident);
+        if let Some(count) = keys.key("most").count() {
+            session.most = usize::try_from(count).unwrap_or(usize::MAX);
+        }
     });
 }
 

@@ -33,7 +33,11 @@ fn reason(
     turn: u64,
     seconds: u64,
 ) -> Option<Reason> {
-    let history = History { mark, candidate };
+    let history = History {
+        mark,
+        candidate,
+        restarted: false,
+    };
     rules.reason(history, turn, &ModelRef::new("p", "a"), at(1_000_000 + seconds))
 }
 

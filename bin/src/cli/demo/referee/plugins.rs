@@ -127,6 +127,7 @@ fn guarded(stage: &Stage, told: &Told, scrape: &Scrape, checks: &mut Vec<Check>)
         | Event::TerminalFailure(_)
         | Event::ContextFitted { .. }
         | Event::TranscriptCut { .. }
+        | Event::SessionFault { .. }
         | Event::GenerationPublished { .. }
         | Event::PluginsChanged { .. }
         | Event::ReloadProgress(_) => 0,
@@ -171,6 +172,7 @@ impl Kept {
             | Event::TurnEnded(_)
             | Event::ContextFitted { .. }
             | Event::TranscriptCut { .. }
+            | Event::SessionFault { .. }
             | Event::GenerationPublished { .. }
             | Event::PluginsChanged { .. }
             | Event::ReloadProgress(_) => false,

@@ -43,7 +43,11 @@ fn version(number: usize) -> Arc<Canon> {
 
 /// What each candidate of each turn was planned, and what it then carried.
 fn play(rules: &Rules, turns: &[Turn]) -> Vec<Vec<(Plan, Option<Arc<Canon>>)>> {
-    let (sessions, mut now, mut read) = (Sessions::default(), UNIX_EPOCH + Duration::from_secs(1_000), 0);
+    let (session, mut now, mut read) = (
+        session(&Process::default(), &SessionSlots::default()),
+        UNIX_EPOCH + Duration::from_secs(1_000),
+        0,
+    );
     let mut played = Vec::new();
     for (number, turn) in turns.iter().enumerate() {
         now += Duration::from_secs(turn.gap);
@@ -52,12 +56,11 @@ fn play(rules: &Rules, turns: &[Turn]) -> Vec<Vec<(Plan, Option<Arc<Canon>>)>> {
         for (place, candidate) in turn.candidates.iter().enumerate() {
             let model = &ModelRef::new("p", candidate.to_string());
             let request = Request {
-                session: "s",
                 run: Some(&run),
                 model,
                 now,
             };
-            let plan = sessions.plan(rules, &request);
+            let plan = session.plan(rules, &request);
             let carried = match plan.step {
                 Step::Read(_) => {
                     read += 1;
@@ -67,8 +70,8 @@ fn play(rules: &Rules, turns: &[Turn]) -> Vec<Vec<(Plan, Option<Arc<Canon>>)>> {
                 Step::Nothing => None,
             };
             if let (Step::Read(_), Some(canon)) = (plan.step, &carried) {
-                sessions.keep(&request, canon);
-                let again = sessions.plan(rules, &request);
+                session.keep(&request, canon);
+                let again = session.plan(rules, &request);
                 assert_eq!(
                     (again.turn, again.step, again.kept.as_ref()),
                     (plan.turn, plan.step, Some(canon))
@@ -76,12 +79,12 @@ fn play(rules: &Rules, turns: &[Turn]) -> Vec<Vec<(Plan, Option<Arc<Canon>>)>> {
                 if turn.answered && place + 1 == turn.candidates.len() {
                     let mark = Mark {
                         model: model.clone(),
-                        canon: canon.clone(),
+                        canon: Ok(canon.clone()),
                         turn: plan.turn,
                         at: now,
                     };
-                    sessions.mark("s", mark.clone());
-                    sessions.mark("s", mark);
+                    session.mark(mark.clone());
+                    session.mark(mark);
                 }
             }
             asked.push((plan, carried));
@@ -169,23 +172,61 @@ proptest! {
     }
 }
 
-#[test]
-fn a_late_mark_takes_nothing_back() {
-    let (sessions, model) = (Sessions::default(), ModelRef::new("p", "a"));
-    let mark = |turn, canon| Mark {
-        model: model.clone(),
-        canon: version(canon),
+fn session(process: &Process, slots: &SessionSlots) -> Arc<Session> {
+    process.session(slots, "/w").expect("room")
+}
+
+fn mark(turn: u64, canon: &Arc<Canon>) -> Mark<Told> {
+    Mark {
+        model: ModelRef::new("p", "a"),
+        canon: Ok(canon.clone()),
         turn,
         at: UNIX_EPOCH,
-    };
-    sessions.mark("s", mark(2, 2));
-    sessions.mark("s", mark(1, 1));
+    }
+}
+
+fn planned(session: &Session) -> Plan {
     let request = Request {
-        session: "s",
         run: None,
-        model: &model,
+        model: &ModelRef::new("p", "a"),
         now: UNIX_EPOCH,
     };
-    let plan = sessions.plan(&rules(Mode::Sticky, 0), &request);
+    session.plan(&rules(Mode::Sticky, 0), &request)
+}
+
+#[test]
+fn a_late_mark_takes_nothing_back() {
+    let session = session(&Process::default(), &SessionSlots::default());
+    session.mark(mark(2, &version(2)));
+    session.mark(mark(1, &version(1)));
+    let plan = planned(&session);
     assert_eq!((plan.turn, plan.step, plan.kept), (3, Step::Repeat, Some(version(2))));
+}
+
+#[test]
+fn a_session_that_comes_back_repeats_what_it_was_told_and_after_a_restart_it_is_due() {
+    let (process, slots) = (Process::default(), SessionSlots::default());
+    process.note(&version(1));
+    session(&process, &slots).mark(mark(1, &version(1)));
+    let passivated = SessionSlots::restored(slots.stored());
+    let plan = planned(&session(&process, &passivated));
+    assert_eq!((plan.turn, plan.step, plan.kept), (2, Step::Repeat, Some(version(1))));
+    let due = Step::Read(Cause::Due(Reason::RestartOrIdle));
+    let (restarted, slots) = (Process::default(), SessionSlots::restored(passivated.stored()));
+    let plan = planned(&session(&restarted, &slots));
+    assert_eq!((plan.turn, plan.step), (3, due));
+    // nobody answered, and it was passivated once more
+    let slots = SessionSlots::restored(slots.stored());
+    let again = session(&restarted, &slots);
+    assert_eq!(planned(&again).step, due);
+    again.mark(mark(4, &version(2)));
+    assert_eq!(planned(&again).step, Step::Repeat);
+}
+
+#[test]
+fn a_text_that_is_not_known_any_more_is_no_reason() {
+    let (process, slots) = (Process::default(), SessionSlots::default());
+    session(&process, &slots).mark(mark(1, &version(1)));
+    let plan = planned(&session(&process, &SessionSlots::restored(slots.stored())));
+    assert_eq!((plan.step, plan.kept), (Step::Repeat, None));
 }
