@@ -5,6 +5,7 @@
 
 mod calls;
 mod candidates;
+mod code;
 mod commands;
 mod engine;
 mod instances;
@@ -38,6 +39,7 @@ use understudy_plugins::hosts::Load;
 use understudy_plugins::manifest::{HostKind, Manifest, Resources};
 
 use self::candidates::Candidate;
+pub use self::code::Code;
 pub use self::load::{BuildError, Built, Loader};
 pub use self::plan::Planned;
 use self::providers::Offered;
@@ -166,6 +168,8 @@ impl Level {
 /// Something that people should know.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Diagnostic {
+    /// What it is about.
+    pub code: Code,
     /// How bad it is.
     pub level: Level,
     /// About which plugin.
@@ -184,8 +188,9 @@ pub struct Diagnostic {
 }
 
 impl Diagnostic {
-    fn new(level: Level, phase: Phase, plugin: Option<&Name>, message: impl Into<String>) -> Self {
+    fn new(code: Code, level: Level, phase: Phase, plugin: Option<&Name>, message: impl Into<String>) -> Self {
         Self {
+            code,
             level,
             plugin_id: plugin.cloned(),
             message: message.into(),

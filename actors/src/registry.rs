@@ -19,14 +19,16 @@ mod sync;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod under_way;
 mod watching;
 
-use std::sync::{Arc, Weak};
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
 
 use actix::{Actor, Addr, AsyncContext, Context, Handler, MessageResult, Recipient, ResponseFuture};
 use arc_swap::ArcSwapOption;
+use futures::FutureExt;
 use tokio::sync::oneshot;
-use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
 use understudy_messages::events::Event;
 use understudy_messages::ids::{GenerationId, ShardIndex};
@@ -95,25 +97,25 @@ pub struct RegistryActor {
     context: RegistryContext,
     shards: Vec<Arc<Shard>>,
     turnstile: Turnstile,
-    /// Ends the reload that is under way, if there is one.
-    reload: Weak<CancellationToken>,
     _end: EndOfLife,
 }
 
 impl RegistryActor {
-    /// A registry; one that is started again finds the published generation and opens its gate.
+    /// A registry; one that is started again finds the published generation, and opens its gate but for those whom a reload holds.
     pub fn new(context: RegistryContext, end: EndOfLife) -> Self {
         let mut registry = Self {
             context,
             shards: Vec::new(),
             turnstile: Turnstile::default(),
-            reload: Weak::new(),
             _end: end,
         };
         if let Some(serving) = registry.context.published.load() {
             let listed = (0..serving.shard_count()).filter_map(|index| serving.shard(ShardIndex(index)));
             registry.shards = listed.collect();
             registry.turnstile.open(&serving, registry.context.clock.now());
+            if let Some(agents) = registry.context.published.under_way().held() {
+                registry.turnstile.hold(&serving, &agents);
+            }
         }
         if registry.context.published.closing() {
             registry.turnstile.close(registry.context.published.load().as_deref());
@@ -195,7 +197,7 @@ impl RegistryActor {
         if let Some(before) = before {
             before.close(&Agents::All);
         }
-        self.turnstile.open(&generation, self.context.clock.now());
+        self.open(&generation);
         self.context
             .tap
             .publish(|| Event::GenerationPublished { generation: id });
@@ -203,8 +205,13 @@ impl RegistryActor {
         id
     }
 
-    /// Publishes what a reload has made ready, unless an arbiter has come anew since: then nothing changes.
+    /// Publishes what a reload has made ready, unless an arbiter has come anew since: then nothing changes. Asked again it is the
+    /// same publication: whoever asked first may have died over the answer.
     fn swap(&mut self, swap: Swap) -> Result<GenerationId, ArbiterChanged> {
+        let serving = self.context.published.load();
+        if let Some(serving) = serving.filter(|serving| Arc::ptr_eq(&serving.inventory, &swap.inventory)) {
+            return Ok(serving.id);
+        }
         if let Some(shards) = swap.shards {
             let same = |(one, other): (&Arc<Shard>, &Arc<Shard>)| Arc::ptr_eq(&one.sessions, &other.sessions);
             if !self.shards.iter().zip(&shards).all(same) {
@@ -215,25 +222,30 @@ impl RegistryActor {
         Ok(self.publish(swap.inventory))
     }
 
-    fn reload(&mut self, ask: Reload, registry: Addr<Self>) -> Reloading {
-        let (Some(serving), None) = (self.context.published.load(), self.reload.upgrade()) else {
-            return refuse(&ask);
+    fn open(&mut self, serving: &Arc<Generation>) {
+        self.context.published.under_way().hold(None);
+        self.turnstile.open(serving, self.context.clock.now());
+    }
+
+    fn reload(&self, ask: Reload) -> Reloading {
+        let Some(serving) = self.context.published.load() else {
+            return refuse(&ask, None);
         };
-        let shutdown = Arc::new(CancellationToken::new());
-        self.reload = Arc::downgrade(&shutdown);
-        let operation = Operation::new(
-            ask.clone(),
-            serving,
-            registry,
-            self.context.clone(),
-            (*shutdown).clone(),
-        );
+        let Some(shutdown) = self.context.published.under_way().begin() else {
+            return refuse(&ask, Some(serving.id));
+        };
+        let operation = Operation::new(ask.clone(), serving, self.context.clone(), (*shutdown).clone());
         let (done, ended) = oneshot::channel();
+        let context = self.context.clone();
         self.context.loader.supervision.tasks.spawn("reload", async move {
-            let outcome = operation.run().await;
-            // only now may another one begin
-            drop(shutdown);
-            let _nobody_waits = done.send(outcome);
+            match AssertUnwindSafe(operation.run()).catch_unwind().await {
+                Ok(outcome) => {
+                    // only now may another one begin
+                    drop(shutdown);
+                    let _nobody_waits = done.send(outcome);
+                }
+                Err(_panicked) => operation::abandoned(&context).await,
+            }
         });
         Box::pin(async move {
             match ended.await {
@@ -260,8 +272,9 @@ impl RegistryActor {
 type Reloading = ResponseFuture<Result<Receipt, ReloadError>>;
 
 /// Another one is under way, or nothing serves yet: nothing was touched, and it may be tried again soon.
-fn refuse(ask: &Reload) -> Reloading {
+fn refuse(ask: &Reload, generation: Option<GenerationId>) -> Reloading {
     let error = ReloadError {
+        generation,
         message: "Another reload is under way, or the gateway is starting. Try again in a second.".to_owned(),
         retry_after_ms: Some(1_000),
         outcome: ReloadOutcome::Rejected,
@@ -287,6 +300,10 @@ fn lost(ask: &Reload) -> ReloadError {
 
 impl Actor for RegistryActor {
     type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Context<Self>) {
+        self.context.published.under_way().came(&ctx.address());
+    }
 }
 
 impl Handler<RegisterShard> for RegistryActor {
@@ -318,7 +335,7 @@ impl Handler<ReopenAdmission> for RegistryActor {
 
     fn handle(&mut self, _: ReopenAdmission, _: &mut Context<Self>) {
         if let Some(serving) = self.context.published.load() {
-            self.turnstile.open(&serving, self.context.clock.now());
+            self.open(&serving);
         }
     }
 }
@@ -328,9 +345,7 @@ impl Handler<CloseAdmission> for RegistryActor {
 
     fn handle(&mut self, _: CloseAdmission, _: &mut Context<Self>) {
         self.context.published.close();
-        if let Some(reload) = self.reload.upgrade() {
-            reload.cancel();
-        }
+        self.context.published.under_way().cancel();
         self.turnstile.close(self.context.published.load().as_deref());
     }
 }
@@ -338,8 +353,8 @@ impl Handler<CloseAdmission> for RegistryActor {
 impl Handler<Reload> for RegistryActor {
     type Result = Reloading;
 
-    fn handle(&mut self, ask: Reload, ctx: &mut Context<Self>) -> Self::Result {
-        self.reload(ask, ctx.address())
+    fn handle(&mut self, ask: Reload, _: &mut Context<Self>) -> Self::Result {
+        self.reload(ask)
     }
 }
 
@@ -349,6 +364,7 @@ impl Handler<HoldFor> for RegistryActor {
     fn handle(&mut self, HoldFor(agents): HoldFor, _: &mut Context<Self>) {
         if let Some(serving) = self.context.published.load() {
             self.turnstile.hold(&serving, &agents);
+            self.context.published.under_way().hold(Some(agents));
         }
     }
 }

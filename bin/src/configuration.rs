@@ -13,7 +13,7 @@ use arc_swap::ArcSwap;
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
 use understudy_messages::origin::OriginToken;
-use understudy_messages::registry::{Receipt, ReloadError, Trigger};
+use understudy_messages::registry::{Phase, Receipt, ReloadError, ReloadOutcome, Trigger};
 
 use crate::app::Shared;
 use crate::config::Problem;
@@ -46,7 +46,17 @@ pub(crate) enum Order {
         /// Told what came of it.
         reply: oneshot::Sender<Result<Changed, Refused>>,
     },
+    /// Read the file, and look at the folders of all plugins.
+    Refresh {
+        /// The turn or call that it is asked from.
+        origin: Option<OriginToken>,
+        /// Told what came of it.
+        reply: oneshot::Sender<Refreshed>,
+    },
 }
+
+/// What came of looking at everything anew.
+pub(crate) type Refreshed = Result<Receipt, ReloadError>;
 
 /// Another configuration.
 pub(crate) enum Change {
@@ -127,6 +137,38 @@ impl Configuration {
         self.orders.try_send(order).map_err(|_full| Refused::Busy)?;
         done.await.unwrap_or(Err(Refused::Busy))
     }
+
+    /// Reads the file again and looks at the folders of all plugins: what has changed serves, or nothing changes.
+    pub(crate) async fn refresh(&self, origin: Option<OriginToken>) -> Refreshed {
+        let (reply, done) = oneshot::channel();
+        let order = Order::Refresh { origin, reply };
+        self.orders.try_send(order).map_err(|_full| busy())?;
+        match done.await {
+            Ok(refreshed) => refreshed,
+            Err(_gone) => Err(busy()),
+        }
+    }
+}
+
+/// A reload that was not begun.
+fn not_begun(message: String, retry_after_ms: Option<u64>) -> ReloadError {
+    ReloadError {
+        operation_id: None,
+        outcome: ReloadOutcome::Rejected,
+        phase: Phase::Prepare,
+        committed: false,
+        generation: None,
+        plugin_ids: Vec::new(),
+        message,
+        retry_after_ms,
+        holders: Vec::new(),
+        omitted: 0,
+    }
+}
+
+fn busy() -> ReloadError {
+    let message = "Another change of the configuration is under way. Try again in a second.";
+    not_begun(message.to_owned(), Some(1_000))
 }
 
 /// Carries out orders until the app stops, and watches the file, if there is one.

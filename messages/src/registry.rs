@@ -250,11 +250,29 @@ pub enum Trigger {
     ConfigWatch,
     /// A signal.
     Signal,
+    /// An operator who wants the folders of all plugins looked at anew.
+    Refresh,
 }
 
 impl Trigger {
     /// Every trigger.
-    pub const ALL: [Self; 4] = [Self::Startup, Self::Api, Self::ConfigWatch, Self::Signal];
+    pub const ALL: [Self; 5] = [Self::Startup, Self::Api, Self::ConfigWatch, Self::Signal, Self::Refresh];
+
+    /// Whether the folders of all plugins are looked at anew: what is not found there any more goes.
+    pub const fn looks_anew(self) -> bool {
+        match self {
+            Self::Signal | Self::Refresh => true,
+            Self::Startup | Self::Api | Self::ConfigWatch => false,
+        }
+    }
+
+    /// Whether somebody waits for the answer, who can try again.
+    pub const fn is_answered(self) -> bool {
+        match self {
+            Self::Api | Self::Refresh => true,
+            Self::Startup | Self::ConfigWatch | Self::Signal => false,
+        }
+    }
 
     /// The label's spelling.
     pub const fn as_label(self) -> &'static str {
@@ -263,6 +281,7 @@ impl Trigger {
             Self::Api => "api",
             Self::ConfigWatch => "config_watch",
             Self::Signal => "signal",
+            Self::Refresh => "refresh",
         }
     }
 }

@@ -1,21 +1,22 @@
 //! A plugin's source as it was at one moment: what its instance runs from, whatever happens to the folder afterwards.
 //!
 //! The folder is copied whole, so that a later edit counts at the next reload and not before, and so that the code that
-//! served can be put back though its files are gone. A capture is removed with whoever holds it last; what a process that was
-//! killed leaves behind is swept away by the next owner of the folder.
+//! served can be put back though its files are gone. A capture goes when nobody holds it any more, on a thread that removes captures
+//! and does nothing else; what a process that was killed leaves behind is swept away by the next owner of the folder.
 
-use std::collections::BTreeSet;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 
 use sha2::{Digest, Sha256};
 
+use self::remover::Remover;
 pub use self::sweep::Swept;
 
+mod remover;
 mod sweep;
 
 /// The most files of one plugin.
@@ -33,19 +34,16 @@ pub struct Captures {
     folder: PathBuf,
     /// Where they go when `folder` does not take them.
     spare: Option<PathBuf>,
-    /// The folders that somebody holds.
-    held: Arc<Held>,
+    /// The folders that somebody holds, and what removes them.
+    remover: Arc<Remover>,
 }
-
-/// Folders of captures that are not to be swept away.
-type Held = Mutex<BTreeSet<PathBuf>>;
 
 /// One plugin's source.
 #[derive(Debug)]
 pub struct Capture {
     digest: [u8; 32],
     folder: PathBuf,
-    held: Arc<Held>,
+    remover: Arc<Remover>,
 }
 
 /// A folder that cannot be captured.
@@ -73,7 +71,7 @@ impl Captures {
         Self {
             folder,
             spare: None,
-            held: Arc::default(),
+            remover: Arc::default(),
         }
     }
 
@@ -106,7 +104,7 @@ impl Captures {
         let mut capture = Capture {
             digest: [0; 32],
             folder: copy.clone(),
-            held: self.held.clone(),
+            remover: self.remover.clone(),
         };
         let mut copying = Copying {
             root: folder,
@@ -119,6 +117,11 @@ impl Captures {
         Ok(Arc::new(capture))
     }
 
+    /// Waits until what nobody holds any more is gone. It blocks.
+    pub fn settle(&self) {
+        self.remover.finish();
+    }
+
     /// A folder that nobody has: not even one that could not be swept away.
     fn new_folder(&self, place: &Path) -> Result<PathBuf, CaptureError> {
         // several gateways of one process may share the place
@@ -126,7 +129,7 @@ impl Captures {
         loop {
             let number = TAKEN.fetch_add(1, Ordering::Relaxed);
             let copy = place.join(format!("{}-{number}", std::process::id()));
-            let mut held = locked(&self.held);
+            let mut held = self.remover.held();
             match DirBuilder::new().mode(0o700).create(&copy) {
                 Ok(()) => {
                     held.insert(copy.clone());
@@ -139,13 +142,10 @@ impl Captures {
     }
 }
 
-fn locked(held: &Held) -> std::sync::MutexGuard<'_, BTreeSet<PathBuf>> {
-    held.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Drop for Captures {
-    /// Only when nothing is left in it.
+    /// What nobody holds any more is gone then, and with it the folder when nothing is left in it.
     fn drop(&mut self) {
+        self.remover.finish();
         let _in_use = fs::remove_dir(&self.folder);
         let _in_use = self.spare.as_ref().map(fs::remove_dir);
     }
@@ -171,11 +171,7 @@ impl Capture {
 
 impl Drop for Capture {
     fn drop(&mut self) {
-        let removed = fs::remove_dir_all(&self.folder);
-        locked(&self.held).remove(&self.folder);
-        if let Err(error) = removed.or_else(gone_already) {
-            tracing::warn!(capture = %self.folder.display(), error = %error.kind(), "a capture was not removed");
-        }
+        self.remover.remove(std::mem::take(&mut self.folder));
     }
 }
 
@@ -313,6 +309,7 @@ mod tests {
         );
         let folder = capture.folder().to_owned();
         drop(capture);
+        captures.settle();
         assert!(!folder.exists());
     }
 
@@ -341,6 +338,7 @@ mod tests {
         let captures = place.captures();
         let error = captures.take(&place.plugin()).expect_err("refused");
         assert!(matches!(error, CaptureError::Escapes(_)), "{error}");
+        captures.settle();
         assert_eq!(fs::read_dir(place.0.join("captures")).expect("there").count(), 0);
     }
 

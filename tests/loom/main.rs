@@ -18,11 +18,11 @@ mod sync {
     pub(super) use loom::sync::atomic::{AtomicU64, Ordering};
 }
 
-/// Runs `body` in every order with at most three forced switches between threads. Without that bound the tests pass as
+/// Runs `body` in every order with at most three forced switches between threads, or `LOOM_MAX_PREEMPTIONS`. Without a bound the tests pass as
 /// well, and take a minute.
 fn explore(body: impl Fn() + Sync + Send + 'static) {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(3);
+    model.preemption_bound.get_or_insert(3);
     model.check(body);
 }
 

@@ -28,6 +28,7 @@ pub(crate) const MEANT: &[&str] = &[
     "context contextTokenBudget, ours only: after_tool_call, agent_turn_prepare, before_agent_reply, before_agent_run, before_model_resolve, before_prompt_build, before_tool_call, llm_input",
     "context modelId, ours only: after_tool_call, before_tool_call, llm_input, llm_output",
     "context modelProviderId, ours only: after_tool_call, before_tool_call, llm_input, llm_output",
+    "context origin, ours only: after_tool_call, agent_end, agent_turn_prepare, before_agent_reply, before_agent_run, before_model_resolve, before_prompt_build, before_tool_call, llm_input, llm_output, model_call_ended, model_call_started",
     "context trigger, ours only: after_tool_call, before_tool_call, model_call_ended, model_call_started",
     "context workspaceDir, ours only: after_tool_call, before_tool_call, model_call_ended, model_call_started",
     "event error, ours only: agent_end",

@@ -69,6 +69,10 @@ impl Place {
         self.send(Method::POST, "/admin/v1/config/rollback", None, "").await
     }
 
+    async fn refresh(&self) -> Reply {
+        self.send(Method::POST, "/admin/v1/plugins/refresh", None, "").await
+    }
+
     /// What `/admin/v1/status` says of the configuration.
     async fn known(&self) -> Value {
         self.stage.admin("/admin/v1/status").await.json()["configuration"].clone()

@@ -8,6 +8,7 @@ use understudy_messages::events::{Decision, Event, Manner, StreamContinued};
 use understudy_messages::failure::Reason;
 use understudy_messages::ids::ModelRef;
 use understudy_messages::turn::TurnOutcome;
+use understudy_providers::sim::entries::Entries;
 
 use crate::stage::{DONE, Reply, Stage, question, read, refusal, stream};
 
@@ -476,12 +477,25 @@ async fn a_client_whose_answer_has_begun_hears_that_somebody_is_at_work() {
     let slow = json!({ "headers": { "content-type": "text/event-stream" }, "frames": frames, "then": "close" });
     let scripts = [("a/one", vec![breaks_after("one", said_so_far)]), ("b/two", vec![slow])];
     let stage = play(&scripts, "").await;
-    let response = stage.gateway.chat(&question(true), |request| request).await;
-    let reply = stage.in_time(Duration::from_secs(1), read(response)).await;
-    is_whole(&heard(&reply), &["one", "two"]);
-    assert_eq!(
-        reply.text().matches(": keep-alive\n\n").count(),
-        2,
-        "after 10 s and after 20 s of 25 s"
-    );
+    stage.clock.hold();
+    let mut response = stage.gateway.chat(&question(true), |request| request).await;
+    let (status, headers) = (response.status().as_u16(), response.headers().clone());
+    // from here on there is nothing left to happen but what the clock brings
+    let two = ModelRef::new("b", "two");
+    let begun = |entries: &Entries| entries.records_of(&two).any(|record| record.status.is_some());
+    stage.simulator.journal().wait_until(begun).await;
+    let mut body = Vec::new();
+    let alive = |body: &[u8]| String::from_utf8_lossy(body).matches(": keep-alive\n\n").count();
+    for (step, expected) in [(10, 1), (10, 2), (5, 2)] {
+        stage.clock.advance(Duration::from_secs(step));
+        while alive(&body) < expected {
+            body.extend(response.chunk().await.expect("a stream").expect("goes on"));
+        }
+    }
+    while let Some(chunk) = response.chunk().await.expect("a stream") {
+        body.extend(chunk);
+    }
+    assert_eq!(alive(&body), 2, "after 10 s and after 20 s of 25 s");
+    let body = body.into();
+    is_whole(&heard(&Reply { status, headers, body }), &["one", "two"]);
 }

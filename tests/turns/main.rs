@@ -19,6 +19,7 @@ mod given;
 mod headers;
 mod held;
 mod hooks;
+mod listed;
 mod messages;
 mod native;
 mod old_clients;

@@ -137,16 +137,30 @@ async fn phase(stage: &Stage) -> Option<String> {
     ready["pluginReload"]["phase"].as_str().map(str::to_owned)
 }
 
-/// Moves the clock, a second at a time, until the reload is in this phase.
-async fn until(stage: &Stage, wanted: &str) {
+/// Waits until an instance has been asked for this.
+async fn until_told(stage: &Stage, (keeper, instance, turn): (&Keeper, u32, &'static str)) {
+    while !keeper.told().contains(&(instance, turn)) {
+        let _a_moment = stage.admin("/livez").await;
+    }
+}
+
+/// Waits until an instance has been asked for this, which hangs, and moves the clock then, a second at a time, until the reload is
+/// in this phase. What has not begun yet must not find its time over.
+async fn until(stage: &Stage, hangs: (&Keeper, u32, &'static str), wanted: &str) {
+    until_told(stage, hangs).await;
     while phase(stage).await.as_deref() != Some(wanted) {
         stage.clock.advance(Duration::from_secs(1));
     }
 }
 
-/// Moves the clock until this has come.
-async fn moving<T>(stage: &Stage, coming: impl Future<Output = T>) -> T {
+/// Waits until `hangs` has begun, and moves the clock then until this has come.
+async fn moving<T>(stage: &Stage, hangs: impl Future<Output = ()>, coming: impl Future<Output = T>) -> T {
     tokio::pin!(coming);
+    tokio::select! {
+        biased;
+        come = &mut coming => return come,
+        () = hangs => {}
+    }
     loop {
         tokio::select! {
             biased;
@@ -228,7 +242,7 @@ async fn a_route_that_hangs_is_given_up_after_fifteen_seconds() {
     let stage = stage(&[&keeper], "").await;
     keeper.route.send_replace(Does::Hangs);
     let began = stage.clock.now();
-    let reply = moving(&stage, stage.get("/plugins/keeper/hook")).await;
+    let reply = moving(&stage, until_at_work(&stage), stage.get("/plugins/keeper/hook")).await;
     assert_eq!(reply.status, 504, "{}", reply.text());
     assert!(stage.clock.now().duration_since(began) >= Duration::from_secs(15));
 }
@@ -285,6 +299,8 @@ async fn a_service_that_runs_delays_no_reload_and_a_call_does_case_t16() {
     for inside in [false, true] {
         let keeper = Keeper::new("keeper");
         let stage = stage(&[&keeper], "").await;
+        // how long it takes on this machine is not what is asked
+        stage.clock.hold();
         let began = stage.clock.now();
         let replaced = match inside {
             false => reload(&stage, "keeper").await,
@@ -319,7 +335,7 @@ async fn a_candidate_whose_service_does_not_start_is_let_go_and_the_old_code_is_
     let stage = stage(&[&keeper], "").await;
     keeper.start.send_replace(Does::Hangs);
     let during = async {
-        until(&stage, "recovering").await;
+        until(&stage, (&keeper, 2, "start"), "recovering").await;
         assert_eq!(
             keeper.told(),
             [(1, "start"), (1, "stop"), (2, "start")],
@@ -375,7 +391,7 @@ async fn a_stop_that_takes_too_long_is_joined_and_the_old_code_is_put_back_case_
     let stage = stage(&[&keeper], "").await;
     keeper.stop.send_replace(Does::Hangs);
     let during = async {
-        until(&stage, "recovering").await;
+        until(&stage, (&keeper, 1, "stop"), "recovering").await;
         let ready = stage.admin("/readyz").await;
         assert_eq!(
             (ready.status, &ready.json()["failing"]),
@@ -400,7 +416,7 @@ async fn what_cannot_be_put_back_is_named_until_a_later_reload_succeeds_case_t26
     let (keeper, other) = (Keeper::new("keeper"), Keeper::new("other"));
     let stage = stage(&[&keeper, &other], "").await;
     keeper.stop.send_replace(Does::Hangs);
-    let (reply, ()) = tokio::join!(reload(&stage, "keeper"), until(&stage, "failed"));
+    let (reply, ()) = tokio::join!(reload(&stage, "keeper"), until(&stage, (&keeper, 1, "stop"), "failed"));
     assert_eq!(error(&reply), (409, "failed".to_owned(), false), "{}", reply.text());
     let ready = stage.admin("/readyz").await;
     let told = &ready.json()["pluginReload"];
@@ -444,7 +460,7 @@ async fn what_is_put_back_and_what_cannot_be_move_their_own_counters_and_no_othe
     let stage = stage(&[&keeper], "").await;
     keeper.start.send_replace(Does::Hangs);
     let put_back = async {
-        until(&stage, "recovering").await;
+        until(&stage, (&keeper, 2, "start"), "recovering").await;
         keeper.start.send_replace(Does::Well);
     };
     let (reply, ()) = tokio::join!(reload(&stage, "keeper"), put_back);
@@ -455,7 +471,7 @@ async fn what_is_put_back_and_what_cannot_be_move_their_own_counters_and_no_othe
     assert_eq!(counted(&stage).await, moved(&moves));
 
     keeper.stop.send_replace(Does::Hangs);
-    let (reply, ()) = tokio::join!(reload(&stage, "keeper"), until(&stage, "failed"));
+    let (reply, ()) = tokio::join!(reload(&stage, "keeper"), until(&stage, (&keeper, 3, "stop"), "failed"));
     assert_eq!(error(&reply).1, "failed", "{}", reply.text());
     assert_eq!(
         counted(&stage).await,
@@ -471,7 +487,8 @@ async fn an_instance_that_does_not_let_go_moves_its_own_counter_and_no_other_cas
     keeper.stop.send_replace(Does::Hangs);
     let reply = reload(&stage, "keeper").await;
     assert_eq!(reply.status, 200, "{}", reply.text());
-    let counted = moving(&stage, async {
+    let stops = until_told(&stage, (&keeper, 1, "stop"));
+    let counted = moving(&stage, stops, async {
         loop {
             let counted = counted(&stage).await;
             if counted.len() > 2 {
@@ -528,36 +545,93 @@ async fn does_not_serve(stage: &Stage) {
     );
 }
 
-#[tokio::test]
-async fn a_changed_configuration_waits_for_a_late_stop_and_serves_then() {
-    let keeper = Keeper::new("keeper");
-    let folder = crate::reload::Folder::new("keeper", "{ id: 'keeper', host: 'native' }");
+/// A keeper whose entry in the configuration file says this.
+fn entered(keeper: &str, url: &str, folder: &Folder) -> String {
+    format!(
+        "listen: {{ api: \"127.0.0.1:0\", admin: \"127.0.0.1:0\" }}\nproviders:\n  \
+         a: {{ api: openai-chat, base_url: \"{url}\", api_key: k, models: [m] }}\nplugins: {{ {} entries: {{ {keeper} }} }}\n",
+        folder.paths()
+    )
+}
+
+/// A keeper in a folder, and a configuration that a test may change.
+async fn configured(keeper: &Keeper, entry: &str) -> (Stage, Folder) {
+    let folder = Folder::new("keeper", "{ id: 'keeper', host: 'native' }");
     let hosts = Hosts {
         native: vec![Arc::new(keeper.clone())],
         ..Hosts::default()
     };
-    let written = |simulator: &Simulator, number: u32| {
-        let url = simulator.base_url_of(&lead());
-        let entry = format!("keeper: {{ enabled: true, config: {{ number: {number} }} }}");
-        format!(
-            "listen: {{ api: \"127.0.0.1:0\", admin: \"127.0.0.1:0\" }}\nproviders:\n  \
-             a: {{ api: openai-chat, base_url: \"{url}\", api_key: k, models: [m] }}\nplugins: {{ {} entries: {{ {entry} }} }}\n",
-            folder.paths()
-        )
-    };
     let plan = json!({ "a/m": { "calls": [{ "answer": { "text": "hi" } }] } });
     let file = folder.path().join("understudy.yaml");
-    let stage = Stage::set_file(plan, &file, |simulator| written(simulator, 1), hosts).await;
+    let written = |simulator: &Simulator| entered(entry, &simulator.base_url_of(&lead()), &folder);
+    (Stage::set_file(plan, &file, written, hosts).await, folder)
+}
+
+/// Puts a configuration in which the keeper has this entry.
+async fn put(stage: &Stage, folder: &Folder, entry: &str) -> Reply {
+    let text = entered(entry, &stage.simulator.base_url_of(&lead()), folder);
+    let put = stage.gateway.client().put(stage.gateway.admin("/admin/v1/config"));
+    read(put.header("if-match", "*").body(text).send().await.expect("a response")).await
+}
+
+const ON: &str = "keeper: { enabled: true }";
+const OFF: &str = "keeper: { enabled: false }";
+
+#[tokio::test]
+async fn what_failed_to_let_go_may_be_switched_off_and_nothing_comes_in_its_place() {
+    let keeper = Keeper::new("keeper");
+    let (stage, folder) = configured(&keeper, ON).await;
+    keeper.stop.send_replace(Does::Fails);
+    assert_eq!(error(&reload(&stage, "keeper").await).1, "failed");
+    assert_eq!(stage.admin("/readyz").await.status, 503);
+
+    let off = put(&stage, &folder, OFF).await;
+    assert_eq!(
+        (off.status, &off.json()["applied"]),
+        (200, &json!(true)),
+        "{}",
+        off.text()
+    );
+    assert!(off.text().contains("failed to let go"), "{}", off.text());
+    assert_eq!(stage.admin("/readyz").await.status, 200, "nobody misses it");
+
+    let on = put(&stage, &folder, ON).await;
+    assert_eq!(on.status, 400, "{}", on.text());
+    assert!(on.text().contains("Restart"), "{}", on.text());
+    assert_eq!(keeper.told(), [(1, "start"), (1, "stop")], "nothing took its place");
+}
+
+#[tokio::test]
+async fn one_that_is_switched_off_and_fails_to_let_go_bars_its_successor() {
+    let keeper = Keeper::new("keeper");
+    let (stage, folder) = configured(&keeper, ON).await;
+    keeper.stop.send_replace(Does::Fails);
+    let off = put(&stage, &folder, OFF).await;
+    assert_eq!(off.status, 200, "{}", off.text());
+    until_told(&stage, (&keeper, 1, "stop")).await;
+    let mut on = put(&stage, &folder, ON).await;
+    while on.status == 503 {
+        on = put(&stage, &folder, ON).await;
+    }
+    assert_eq!(on.status, 400, "{}", on.text());
+    assert!(on.text().contains("of keeper failed to let go"), "{}", on.text());
+    assert_eq!(keeper.told(), [(1, "start"), (1, "stop")], "nothing took its place");
+    assert_eq!(stage.admin("/readyz").await.status, 200, "nobody misses it");
+}
+
+#[tokio::test]
+async fn a_changed_configuration_waits_for_a_late_stop_and_serves_then() {
+    let keeper = Keeper::new("keeper");
+    let numbered = |number: u32| format!("keeper: {{ enabled: true, config: {{ number: {number} }} }}");
+    let (stage, folder) = configured(&keeper, &numbered(1)).await;
     keeper.stop.send_replace(Does::Hangs);
     let during = async {
-        until(&stage, "recovering").await;
+        until(&stage, (&keeper, 1, "stop"), "recovering").await;
         assert_eq!(keeper.told(), [(1, "start"), (1, "stop")], "nothing begins beside it");
         keeper.stop.send_replace(Does::Well);
     };
-    let put = stage.gateway.client().put(stage.gateway.admin("/admin/v1/config"));
-    let put = put.header("if-match", "*").body(written(&stage.simulator, 2)).send();
-    let put = async { read(put.await.expect("a response")).await };
-    let (reply, ()) = tokio::join!(put, during);
+    let second = numbered(2);
+    let (reply, ()) = tokio::join!(put(&stage, &folder, &second), during);
     assert_eq!(
         (reply.status, &reply.json()["applied"]),
         (200, &json!(true)),
@@ -581,7 +655,7 @@ async fn a_recovery_is_finished_though_whoever_asked_is_gone_case_t28() {
     keeper.stop.send_replace(Does::Hangs);
     tokio::select! {
         reply = reload(&stage, "keeper") => panic!("{}", reply.text()),
-        () = until(&stage, "recovering") => {}
+        () = until(&stage, (&keeper, 1, "stop"), "recovering") => {}
     }
     keeper.stop.send_replace(Does::Well);
     while stage.admin("/readyz").await.status != 200 {}
@@ -622,9 +696,7 @@ async fn a_candidate_that_fails_to_let_go_bars_the_old_code_too_case_t24_t27() {
     let stage = stage(&[&keeper], "").await;
     keeper.start.send_replace(Does::Hangs);
     let during = async {
-        while !keeper.told().contains(&(2, "start")) {
-            let _a_moment = stage.admin("/livez").await;
-        }
+        until_told(&stage, (&keeper, 2, "start")).await;
         keeper.stop.send_replace(Does::Fails);
         keeper.start.send_replace(Does::Fails);
     };

@@ -1,6 +1,6 @@
 //! Which plugins there are: what is compiled in, and what folders hold.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -10,7 +10,7 @@ use understudy_plugins::enablement::Origin;
 use understudy_plugins::manifest::{HostKind, Manifest};
 use understudy_plugins::native::NativePlugin;
 
-use super::{Diagnostic, Level, Loader, Phase, Planned};
+use super::{Code, Diagnostic, Level, Loader, Phase, Planned};
 
 /// A plugin that might be loaded.
 pub(super) struct Candidate {
@@ -87,7 +87,13 @@ impl Loader {
                     let message = format!("what is built in is not loaded: {} comes first", same.folder.display());
                     planned.diagnostics.push(Diagnostic {
                         active: Some(same.folder.clone()),
-                        ..Diagnostic::new(Level::Warn, Phase::Discovery, Some(&same.manifest.id), message)
+                        ..Diagnostic::new(
+                            Code::Hidden,
+                            Level::Warn,
+                            Phase::Discovery,
+                            Some(&same.manifest.id),
+                            message,
+                        )
                     });
                 }
                 Some(_) => {}
@@ -101,11 +107,24 @@ impl Loader {
                 Some(id) if finding.refused && !known(&id) => candidates.push(Candidate::refused(id, finding)),
                 id => planned.diagnostics.push(Diagnostic {
                     source: Some(finding.source),
-                    active: finding.active,
-                    ..Diagnostic::new(Level::Warn, Phase::Discovery, id.as_ref(), finding.message)
+                    active: finding.active.clone(),
+                    ..Diagnostic::new(
+                        hidden_or_odd(finding.active.as_deref()),
+                        Level::Warn,
+                        Phase::Discovery,
+                        id.as_ref(),
+                        finding.message,
+                    )
                 }),
             }
         }
         candidates
+    }
+}
+
+const fn hidden_or_odd(active: Option<&Path>) -> Code {
+    match active {
+        Some(_) => Code::Hidden,
+        None => Code::Discovery,
     }
 }

@@ -3,7 +3,7 @@
 use understudy_messages::context::TurnEngine;
 
 use super::load::Building;
-use super::{Inventory, Level, Phase};
+use super::{Code, Inventory, Level, Phase};
 
 impl Inventory {
     /// The engine that the operator chose; `None`: the built-in one.
@@ -30,12 +30,18 @@ impl Building<'_> {
             .partition(|id| is_chosen(id));
         for other in others {
             let message = "has a context engine that plugins.slots.contextEngine does not name: it is not used";
-            self.note(Level::Warn, Phase::Register, Some(&other), message);
+            self.note(
+                Code::EngineNotChosen,
+                Level::Warn,
+                Phase::Register,
+                Some(&other),
+                message,
+            );
         }
         if let Some(chosen) = chosen.filter(|_| chosen_ones.is_empty()) {
             let message =
                 format!("plugins.slots.contextEngine names {chosen}, which has none at work: the built-in one is used");
-            self.note(Level::Error, Phase::Config, None, message);
+            self.note(Code::EngineMissing, Level::Error, Phase::Config, None, message);
         }
     }
 }

@@ -75,6 +75,14 @@ impl Inventory {
         plugins.iter().find(|name| id.is_some_and(|plugin| plugin.id == **name))
     }
 
+    /// The instances of some plugins that cannot be there twice.
+    pub fn exclusive(&self, plugins: &[Name]) -> Vec<Arc<Served>> {
+        let exclusive = self.named(plugins).filter(|plugin| plugin.is_exclusive());
+        exclusive
+            .filter_map(|plugin| Some(plugin.working()?.served.clone()))
+            .collect()
+    }
+
     /// The instances of some plugins.
     pub fn instances(&self, plugins: &[Name]) -> Vec<Arc<Served>> {
         self.served(plugins).cloned().collect()

@@ -14,7 +14,7 @@ use super::plan::Intended;
 use super::providers::Offered;
 use super::required::GATES;
 use super::tools::Owners;
-use super::{Anew, Diagnostic, Inventory, Level, Phase, Planned, Plugin, Status};
+use super::{Anew, Code, Diagnostic, Inventory, Level, Phase, Planned, Plugin, Status};
 use crate::hooks::{HookTable, Hooks, LoadedPlugin};
 use crate::plugin::Served;
 use crate::state::State;
@@ -151,8 +151,15 @@ impl<'a> Building<'a> {
         }
     }
 
-    pub(super) fn note(&mut self, level: Level, phase: Phase, plugin: Option<&Name>, message: impl Into<String>) {
-        let diagnostic = Diagnostic::new(level, phase, plugin, message);
+    pub(super) fn note(
+        &mut self,
+        code: Code,
+        level: Level,
+        phase: Phase,
+        plugin: Option<&Name>,
+        message: impl Into<String>,
+    ) {
+        let diagnostic = Diagnostic::new(code, level, phase, plugin, message);
         // one that came with what is put back is known already
         if !self.diagnostics.contains(&diagnostic) {
             self.diagnostics.push(diagnostic);
@@ -209,11 +216,23 @@ impl<'a> Building<'a> {
             },
         };
         if let Status::Failed(failure) = &status {
-            self.note(Level::Error, failure.phase, Some(&candidate.id), &*failure.error);
+            self.note(
+                Code::LoadFailed,
+                Level::Error,
+                failure.phase,
+                Some(&candidate.id),
+                &*failure.error,
+            );
         }
         if let (Status::Disabled, Some(why)) = (&status, &candidate.refused) {
             let message = format!("is off, and {why}");
-            self.note(Level::Info, Phase::Discovery, Some(&candidate.id), message);
+            self.note(
+                Code::OffAndBlocked,
+                Level::Info,
+                Phase::Discovery,
+                Some(&candidate.id),
+                message,
+            );
         }
         let required = self.is_required(&candidate, cause, &status);
         self.plugins.push(Arc::new(Plugin {
@@ -257,7 +276,13 @@ impl<'a> Building<'a> {
         let before = self.serving.map(|serving| &serving.offered);
         let (offered, refusals) = Offered::of(&self.settings, &brought, before);
         for (plugin, why) in refusals {
-            self.note(Level::Error, Phase::Register, Some(&plugin), why);
+            self.note(
+                Code::RegistrationRefused,
+                Level::Error,
+                Phase::Register,
+                Some(&plugin),
+                why,
+            );
         }
         offered
     }
@@ -273,18 +298,24 @@ impl<'a> Building<'a> {
         let (table, left_out) = HookTable::new(&loaded, missing);
         for (plugin, why) in left_out {
             let message = format!("handler left out: {why}");
-            self.note(Level::Warn, Phase::Register, Some(&plugin), message);
+            self.note(Code::LeftOut, Level::Warn, Phase::Register, Some(&plugin), message);
         }
         let supervision = &self.loader.supervision;
         let (tools, left_out) = Tools::new(&loaded, supervision.clock.clone());
         for (plugin, why) in left_out {
-            self.note(Level::Warn, Phase::Register, Some(&plugin), format!("left out: {why}"));
+            self.note(
+                Code::LeftOut,
+                Level::Warn,
+                Phase::Register,
+                Some(&plugin),
+                format!("left out: {why}"),
+            );
         }
         let offered = self.offer();
         let injects = |id: &str| table.of(Hook::BeforePromptBuild).iter().any(|it| &*it.plugin == id);
         if injects("canon") && injects("canon-guardian") {
             let message = "canon and canon-guardian both write the canon into prompts: switch one of them off";
-            self.note(Level::Warn, Phase::Register, None, message);
+            self.note(Code::DoneTwice, Level::Warn, Phase::Register, None, message);
         }
         let known = self.serving.map_or(&[][..], |serving| &serving.diagnostics);
         for diagnostic in self.diagnostics.iter().filter(|it| !known.contains(it)) {

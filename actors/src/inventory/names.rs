@@ -7,7 +7,7 @@ use understudy_messages::ids::Name;
 use understudy_plugins::enablement::{self, Origin};
 
 use super::load::Building;
-use super::{Failure, Level, Phase, Plugin, Status};
+use super::{Code, Failure, Level, Phase, Plugin, Status};
 
 /// What is said of one that has guarded and is nowhere.
 const GUARD_IS_GONE: &str =
@@ -34,7 +34,7 @@ impl Building<'_> {
                 true => GUARD_IS_GONE,
                 false => "was not found: nothing in `load_paths` has this id, and nothing of it is built in",
             };
-            self.note(level, Phase::Discovery, Some(id), error);
+            self.note(Code::EntryNotFound, level, Phase::Discovery, Some(id), error);
             if required {
                 self.plugins.push(Arc::new(Plugin {
                     id: id.clone(),
@@ -73,7 +73,7 @@ impl Building<'_> {
         for (place, list) in lists {
             for id in list.iter().filter(|id| !self.knows(id)).cloned().collect::<Vec<_>>() {
                 let message = format!("{place} names {id}, which was not found");
-                self.note(Level::Warn, Phase::Config, None, message);
+                self.note(Code::NameNotFound, Level::Warn, Phase::Config, None, message);
             }
         }
     }

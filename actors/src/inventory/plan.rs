@@ -13,7 +13,7 @@ use understudy_plugins::manifest::HostKind;
 
 use super::candidates::Candidate;
 use super::staying::{self, Anew};
-use super::{Diagnostic, Failure, Inventory, Level, Loader, Phase, Plugin, Source};
+use super::{Code, Diagnostic, Failure, Inventory, Level, Loader, Phase, Plugin, Source};
 use crate::hooks::Access;
 use crate::registry::reload::diff::{Diff, Identity, canonical_hash};
 
@@ -43,8 +43,16 @@ pub(super) struct Intended {
 }
 
 impl Planned {
-    pub(super) fn note(&mut self, level: Level, phase: Phase, plugin: Option<&Name>, message: impl Into<String>) {
-        self.diagnostics.push(Diagnostic::new(level, phase, plugin, message));
+    pub(super) fn note(
+        &mut self,
+        code: Code,
+        level: Level,
+        phase: Phase,
+        plugin: Option<&Name>,
+        message: impl Into<String>,
+    ) {
+        self.diagnostics
+            .push(Diagnostic::new(code, level, phase, plugin, message));
     }
 }
 
@@ -83,7 +91,7 @@ impl Loader {
             .unwrap_or_default()
         {
             let message = "what it was loaded from is gone: should its replacement fail, it cannot be put back";
-            planned.note(Level::Warn, Phase::Discovery, Some(&id), message);
+            planned.note(Code::NoImage, Level::Warn, Phase::Discovery, Some(&id), message);
         }
         check_grants(&mut planned);
         self.gather_sources(&mut planned);
@@ -170,7 +178,7 @@ fn check_grants(planned: &mut Planned) {
     let ids: Vec<Name> = others.map(|it| it.candidate.id.clone()).filter(asks).collect();
     for id in ids {
         let message = "has grants or limits in its entry, which only plugins in JavaScript take: not used";
-        planned.note(Level::Warn, Phase::Config, Some(&id), message);
+        planned.note(Code::SettingNotUsed, Level::Warn, Phase::Config, Some(&id), message);
     }
 }
 

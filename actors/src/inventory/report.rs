@@ -15,7 +15,7 @@ use understudy_plugins::manifest::HostKind;
 use super::candidates::Candidate;
 use super::plan::Intended;
 use super::shapes::{self, Notice, Shape, notices, shape};
-use super::{Diagnostic, Failure, Inventory, Level, Phase, Planned, Plugin, Source, Status};
+use super::{Code, Diagnostic, Failure, Inventory, Level, Phase, Planned, Plugin, Source, Status};
 
 /// Every plugin, and what people should know.
 #[derive(Serialize)]
@@ -241,7 +241,13 @@ impl Planned {
         let failed = self.plugins.iter().filter_map(|intended| {
             let failure = intended.source.as_ref()?.as_ref().err()?;
             let id = Some(&intended.candidate.id);
-            Some(Diagnostic::new(Level::Error, failure.phase, id, &*failure.error))
+            Some(Diagnostic::new(
+                Code::LoadFailed,
+                Level::Error,
+                failure.phase,
+                id,
+                &*failure.error,
+            ))
         });
         let asked = Asked::of(&self.settings);
         Report {

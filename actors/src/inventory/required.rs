@@ -7,7 +7,7 @@ use understudy_plugins::manifest::Manifest;
 
 use super::candidates::Candidate;
 use super::load::Building;
-use super::{Level, Phase, Status};
+use super::{Code, Level, Phase, Status};
 
 /// What a guard refuses while it is not serving.
 pub(super) const GATES: [Hook; 2] = [Hook::BeforeToolCall, Hook::BeforeAgentRun];
@@ -41,7 +41,13 @@ impl Building<'_> {
                 if !guards && failure.phase != Phase::Start {
                     let message = "whether it is a guard is not known, since it never registered: calls that it would \
                                    have judged pass, unless its entry says `required: true`";
-                    self.note(Level::Warn, Phase::Register, Some(&candidate.id), message);
+                    self.note(
+                        Code::GuardUnknown,
+                        Level::Warn,
+                        Phase::Register,
+                        Some(&candidate.id),
+                        message,
+                    );
                 }
                 guards
             }

@@ -16,7 +16,7 @@ use understudy_plugins::{Instance, Registration};
 
 use super::load::Building;
 use super::required::is_guard;
-use super::{Failure, Level, Phase, Source, Working, policies, providers, routes, tools};
+use super::{Code, Failure, Level, Phase, Source, Working, policies, providers, routes, tools};
 
 /// How long one plugin may take to register.
 const REGISTER: Duration = Duration::from_secs(30);
@@ -56,7 +56,13 @@ impl Building<'_> {
         if took > QUICK {
             let message =
                 "took more than a second to register: what is slow belongs into a service, or into the first use";
-            self.note(Level::Warn, Phase::Register, Some(&load.id), message);
+            self.note(
+                Code::SlowRegistration,
+                Level::Warn,
+                Phase::Register,
+                Some(&load.id),
+                message,
+            );
         }
     }
 
@@ -132,7 +138,13 @@ impl Building<'_> {
         refused.extend(self.commands.admit(&load.id, &mut registration));
         refused.extend(providers::admit(manifest, &mut registration));
         for refusal in refused {
-            self.note(Level::Error, Phase::Register, Some(&load.id), refusal);
+            self.note(
+                Code::RegistrationRefused,
+                Level::Error,
+                Phase::Register,
+                Some(&load.id),
+                refusal,
+            );
         }
         warnings.extend(policies::absent(manifest, &registration));
         warnings.extend(tools::absent(manifest, registered));
@@ -143,7 +155,13 @@ impl Building<'_> {
             warnings.push(message.to_owned());
         }
         for warning in warnings {
-            self.note(Level::Warn, Phase::Register, Some(&load.id), warning);
+            self.note(
+                Code::RegistrationWarning,
+                Level::Warn,
+                Phase::Register,
+                Some(&load.id),
+                warning,
+            );
         }
         registration
     }

@@ -6,7 +6,7 @@
 use understudy_messages::ids::Name;
 
 use super::candidates::Candidate;
-use super::{Inventory, Level, Phase, Planned};
+use super::{Code, Inventory, Level, Phase, Planned};
 
 /// What is to be looked at anew.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,7 +46,13 @@ pub(super) fn kept_where_they_are(
             None => "nothing in `load_paths` has its id any more".to_owned(),
         };
         let message = format!("serves on from its copy, until it is reloaded or switched off: {why}");
-        planned.note(Level::Warn, Phase::Discovery, Some(&plugin.id), message);
+        planned.note(
+            Code::ServesFromCopy,
+            Level::Warn,
+            Phase::Discovery,
+            Some(&plugin.id),
+            message,
+        );
         match place {
             Some(place) => found[place] = plugin.as_candidate(),
             None => found.push(plugin.as_candidate()),

@@ -108,18 +108,34 @@ impl Admission {
 
     /// Waits at a closed gate.
     async fn wait(&self, comer: Comer, usual: Instant, callers: Option<Instant>) -> Result<Held, AdmitError> {
-        let registry = self.registry.get().ok_or(AdmitError::Starting)?;
-        let asked = registry.send(AdmitTurn(comer));
+        let asked = self.ask(comer);
         tokio::pin!(asked);
         loop {
             // a reload that waits, and then recovers, says so as it goes on
             let until = self.published.gives_up(usual);
             let over = callers.filter(|callers| *callers <= until);
             match self.clock.timeout_at(over.unwrap_or(until), &mut asked).await {
-                Ok(Ok(admitted)) => return admitted,
-                Ok(Err(_registry_gone)) => return Err(AdmitError::ShuttingDown),
+                Ok(admitted) => return admitted,
                 Err(_elapsed) if over.is_none() && self.published.gives_up(usual) > until => {}
                 Err(_elapsed) => return Err(AdmitError::HeldTooLong),
+            }
+        }
+    }
+}
+
+impl Admission {
+    /// Asks the registry for a place. Where it dies meanwhile, the one that is started in its place is asked.
+    async fn ask(&self, comer: Comer) -> Result<Held, AdmitError> {
+        loop {
+            let next = self.published.under_way().next();
+            tokio::pin!(next);
+            next.as_mut().enable();
+            let registry = self.registry.get().ok_or(AdmitError::Starting)?;
+            let answer = registry.send(AdmitTurn(comer.clone())).await;
+            match answer.unwrap_or(Err(AdmitError::ShuttingDown)) {
+                // nobody has closed the gate for good: it is the registry that has died
+                Err(AdmitError::ShuttingDown) if !self.published.closing() => next.await,
+                answer => return answer,
             }
         }
     }

@@ -16,7 +16,15 @@ const ADVICE: &str = "Neither the new nor the old code of these plugins serves. 
 
 /// Plugins that do not serve, and the instances whose cleanup each waits for. It outlives the reloads.
 #[derive(Debug, Default)]
-pub(super) struct Barrier(Mutex<BTreeMap<Name, Vec<Arc<Served>>>>);
+pub(super) struct Barrier(Mutex<BTreeMap<Name, Left>>);
+
+/// What is left of one plugin.
+#[derive(Debug, Default)]
+struct Left {
+    /// Whether it should serve; one that was switched off need not.
+    missed: bool,
+    instances: Vec<Arc<Served>>,
+}
 
 /// A plugin that must not be replaced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -29,21 +37,48 @@ pub(super) enum Barred {
     Failed(Name),
 }
 
+impl Barred {
+    /// What is told of one that goes for good.
+    fn deferred(&self) -> String {
+        match self {
+            Self::Pending(plugin) => format!("{plugin}: its old instance is still letting go of what it holds"),
+            Self::Failed(plugin) => {
+                format!(
+                    "{plugin}: its old instance failed to let go; what it held may be held until the gateway is restarted"
+                )
+            }
+        }
+    }
+}
+
 impl Barrier {
     /// These plugins do not serve, because of what became of these instances.
     pub(super) fn raise(&self, plugins: &[Name], instances: &[Arc<Served>]) {
         let mut left = self.left();
         for plugin in plugins {
             let own = instances.iter().filter(|served| served.id == *plugin);
-            left.entry(plugin.clone()).or_default().extend(own.cloned());
+            let entry = left.entry(plugin.clone()).or_default();
+            entry.instances.extend(own.cloned());
+            entry.missed = true;
         }
     }
 
-    /// Whether all of some plugins may be replaced.
+    /// These instances go without a successor: nobody misses them, and nobody comes in their place before they have let go well.
+    pub(super) fn keep(&self, instances: Vec<Arc<Served>>) {
+        let mut left = self.left();
+        for served in instances {
+            let entry = left.entry(served.id.clone()).or_default();
+            if !entry.instances.iter().any(|known| Arc::ptr_eq(known, &served)) {
+                entry.instances.push(served);
+            }
+        }
+    }
+
+    /// Whether all of some plugins may get an instance.
     pub(super) fn check(&self, plugins: &[Name]) -> Result<(), Barred> {
         let left = self.left();
-        for (plugin, instances) in left.iter().filter(|(plugin, _)| plugins.contains(plugin)) {
-            for served in instances {
+        for (plugin, left) in left.iter().filter(|(plugin, _)| plugins.contains(plugin)) {
+            for served in &left.instances {
                 match served.cleanup() {
                     Cleanup::Done => {}
                     Cleanup::Late => return Err(Barred::Pending(plugin.clone())),
@@ -54,14 +89,28 @@ impl Barrier {
         Ok(())
     }
 
-    /// These plugins serve again, or are no more.
+    /// These plugins serve again, or are switched off. What has not let go well still bars whoever would come next.
     pub(super) fn lift(&self, plugins: &[Name]) {
-        self.left().retain(|plugin, _| !plugins.contains(plugin));
+        self.left().retain(|plugin, left| {
+            left.missed &= !plugins.contains(plugin);
+            left.instances.retain(|served| served.cleanup() != Cleanup::Done);
+            left.missed || !left.instances.is_empty()
+        });
+    }
+
+    /// What of some plugins has not let go well, in words for who switches them off.
+    pub(super) fn told(&self, plugins: &[Name]) -> Vec<String> {
+        let barred = plugins
+            .iter()
+            .filter_map(|plugin| self.check(std::slice::from_ref(plugin)).err());
+        barred.map(|barred| barred.deferred()).collect()
     }
 
     /// Which plugins do not serve; `None` where all do.
     pub(super) fn status(&self) -> Option<ReloadStatus> {
-        let plugin_ids: Vec<Name> = self.left().keys().cloned().collect();
+        let left = self.left();
+        let missed = left.iter().filter(|(_, left)| left.missed);
+        let plugin_ids: Vec<Name> = missed.map(|(plugin, _)| plugin.clone()).collect();
         (!plugin_ids.is_empty()).then(|| ReloadStatus {
             budget: None,
             phase: "failed",
@@ -73,7 +122,7 @@ impl Barrier {
         })
     }
 
-    fn left(&self) -> MutexGuard<'_, BTreeMap<Name, Vec<Arc<Served>>>> {
+    fn left(&self) -> MutexGuard<'_, BTreeMap<Name, Left>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

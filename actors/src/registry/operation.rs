@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Addr, Message};
+use actix::Message;
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Instant;
 use understudy_messages::events;
@@ -24,7 +24,7 @@ pub(super) use self::progress::Progress;
 use super::generation::{Generation, Shard};
 use super::held::Agents;
 use super::reload::machine::{Effect, Event, Machine, State};
-use super::{RegistryActor, RegistryContext, staffing};
+use super::{RegistryContext, staffing};
 use crate::inventory::{Built, Inventory, Planned};
 use crate::plugin::Served;
 
@@ -37,7 +37,7 @@ const RECOVERY: Duration = Duration::from_secs(60);
 /// How many holders are named.
 pub(super) const MOST_HOLDERS: usize = 64;
 /// Close the gate of some agents.
-#[derive(Debug, Message)]
+#[derive(Clone, Debug, Message)]
 #[rtype(result = "()")]
 pub(super) struct HoldFor(pub(super) Agents);
 
@@ -59,7 +59,6 @@ pub(super) struct Operation {
     id: String,
     ask: Reload,
     serving: Arc<Generation>,
-    registry: Addr<RegistryActor>,
     context: RegistryContext,
     shutdown: CancellationToken,
     machine: Machine,
@@ -91,7 +90,6 @@ impl Operation {
     pub(super) fn new(
         ask: Reload,
         serving: Arc<Generation>,
-        registry: Addr<RegistryActor>,
         context: RegistryContext,
         shutdown: CancellationToken,
     ) -> Self {
@@ -115,7 +113,6 @@ impl Operation {
             busy: false,
             ask,
             serving,
-            registry,
             context,
             shutdown,
         }
@@ -177,7 +174,7 @@ impl Operation {
             // observers are futures of this task: they were dropped with what they waited for
             Effect::DropObservers => None,
             Effect::OpenGate => {
-                let _registry_gone = self.registry.send(ReopenAdmission).await;
+                open_gate(&self.context).await;
                 None
             }
             Effect::StopServices => Some(self.stop_services().await),
@@ -209,7 +206,7 @@ impl Operation {
         };
         let shards = self.shards.take();
         self.context.loader.remember(&inventory).await;
-        match staffing::publish(&self.registry, &self.serving, Swap { inventory, shards }).await {
+        match staffing::publish(&self.context, &self.serving, Swap { inventory, shards }).await {
             Ok(generation) => {
                 self.generation = generation;
                 let changed = events::Event::PluginsChanged { generation };
@@ -222,4 +219,24 @@ impl Operation {
             }
         }
     }
+}
+
+async fn open_gate(context: &RegistryContext) {
+    let under_way = context.published.under_way();
+    if under_way.ask(&context.clock, ReopenAdmission).await.is_none() {
+        // whoever comes back as the registry holds nobody
+        under_way.hold(None);
+    }
+}
+
+/// One has ended by a panic: whom it held is let in, and what it had stopped does not serve.
+pub(super) async fn abandoned(context: &RegistryContext) {
+    let published = &context.published;
+    tracing::error!("a reload ended by a panic: look at the plugins");
+    let shown = published.reload.load_full();
+    if let Some(progress) = shown.filter(|_| published.under_way().held().is_some()) {
+        published.barrier().raise(&progress.plugins, &[]);
+    }
+    published.show(None);
+    open_gate(context).await;
 }

@@ -15,6 +15,7 @@ use super::generation::Generation;
 use super::held::Agents;
 use super::operation::{MOST_HOLDERS, Progress};
 use super::origins::Origins;
+use super::under_way::UnderWay;
 
 /// How often it is looked whether those that a reload waits for have left.
 const IDLE_LOOK: Duration = Duration::from_millis(500);
@@ -36,6 +37,7 @@ pub struct Published {
     barrier: Barrier,
     deferred: ArcSwapOption<Deferred>,
     origins: Arc<Origins>,
+    under_way: UnderWay,
 }
 
 /// The turns that a reload has waited for in vain.
@@ -54,7 +56,7 @@ impl Published {
     /// A reload under way, or one that left something that does not serve.
     pub fn reload(&self, now: Instant) -> Option<ReloadStatus> {
         // one that holds nobody hides nothing that does not serve
-        let under_way = self.under_way(now);
+        let under_way = self.progress(now);
         match under_way.as_ref().is_some_and(ReloadStatus::holds_turns) {
             true => under_way,
             false => self.barrier.status().or(under_way),
@@ -72,12 +74,17 @@ impl Published {
         until.map_or(usual, |until| usual.max(until + AFTER_RELOAD))
     }
 
+    /// The reload that is under way, beyond the registry's actor.
+    pub(super) const fn under_way(&self) -> &UnderWay {
+        &self.under_way
+    }
+
     /// What failed reloads left behind.
     pub(super) const fn barrier(&self) -> &Barrier {
         &self.barrier
     }
 
-    fn under_way(&self, now: Instant) -> Option<ReloadStatus> {
+    fn progress(&self, now: Instant) -> Option<ReloadStatus> {
         let progress = self.reload.load_full()?;
         let serving = self.load();
         let waits = progress.waits_for.as_ref().zip(serving);

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use actix::Addr;
 use understudy_messages::ids::{GenerationId, ShardIndex};
 use understudy_messages::registry::{StartProviders, StartProvidersError};
 use understudy_messages::settings::Settings;
 
-use super::RegistryActor;
+use super::RegistryContext;
 use super::generation::{Generation, Shard};
 use super::operation::{ArbiterChanged, Swap};
 
@@ -48,15 +47,15 @@ pub(super) async fn staff(serving: &Generation, settings: &Arc<Settings>) -> Res
 
 /// Lets `swap` serve; an arbiter that has come anew since its providers were started is given them again.
 pub(super) async fn publish(
-    registry: &Addr<RegistryActor>,
+    context: &RegistryContext,
     serving: &Generation,
     mut swap: Swap,
 ) -> Result<GenerationId, StaffError> {
     for _attempt in 0..ATTEMPTS {
-        match registry.send(swap.clone()).await {
-            Ok(Ok(generation)) => return Ok(generation),
-            Ok(Err(ArbiterChanged)) => swap.shards = Some(staff(serving, swap.inventory.serves()).await?),
-            Err(_mailbox) => return Err(StaffError::RegistryGone),
+        match context.published.under_way().ask(&context.clock, swap.clone()).await {
+            Some(Ok(generation)) => return Ok(generation),
+            Some(Err(ArbiterChanged)) => swap.shards = Some(staff(serving, swap.inventory.serves()).await?),
+            None => return Err(StaffError::RegistryGone),
         }
     }
     Err(StaffError::ArbiterGone)

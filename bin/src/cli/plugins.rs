@@ -58,11 +58,16 @@ pub(super) enum Command {
         #[command(flatten)]
         admin: Admin,
     },
+    /// Let a running gateway look at its file and at all folders of plugins: what is new there serves, what is gone goes.
+    Refresh {
+        #[command(flatten)]
+        admin: Admin,
+    },
     /// Switch plugins on in the configuration file, and in a gateway that serves it.
     Enable(Switch),
     /// Switch plugins off in the configuration file, and in a gateway that serves it.
     Disable(Switch),
-    /// Say what is wrong with plugins.
+    /// Say what is wrong with plugins; where no gateway answers they are loaded here, and none of their services starts.
     Doctor {
         #[command(flatten)]
         config: ConfigFile,
@@ -120,9 +125,10 @@ pub(super) async fn run(command: Command, json: bool, hosts: &Hosts) -> anyhow::
             inspect(&seen, id.as_deref(), json)
         }
         Command::Reload { ids, wait, admin } => reload::run(&ids, wait, &admin, json).await,
+        Command::Refresh { admin } => reload::refresh(&admin, json).await,
         Command::Enable(Switch { ids, config, admin }) => switch::run(&ids, true, &config, &admin, json).await,
         Command::Disable(Switch { ids, config, admin }) => switch::run(&ids, false, &config, &admin, json).await,
-        Command::Doctor { config, admin } => Ok(checkup::run(&Seen::look(&admin, &config, hosts).await?, json)),
+        Command::Doctor { config, admin } => Ok(checkup::run(&Seen::load(&admin, &config, hosts).await?, json)),
         Command::Registry { config, state, admin } => {
             let disk = config.look(hosts).await?;
             index::run(&disk, &admin, || state.recorded(&config.file), json).await

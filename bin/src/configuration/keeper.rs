@@ -7,11 +7,11 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 use understudy_messages::origin::OriginToken;
-use understudy_messages::registry::{Phase, Receipt, Reload, ReloadError, ReloadOutcome, Trigger};
+use understudy_messages::registry::{Receipt, Reload, ReloadError, ReloadOutcome, Trigger};
 
 use super::memory;
 use super::revisions::is_deferred;
-use super::{Change, Changed, Fault, Order, Refused, Revision, Revisions};
+use super::{Change, Changed, Fault, Order, Refreshed, Refused, Revision, Revisions, busy, not_begun};
 use crate::app::Shared;
 use crate::config::source::{revision_of, write};
 use crate::config::{ConfigError, Problem, ServerConfig, report, restart};
@@ -24,6 +24,8 @@ pub(super) struct Keeper {
     orders: mpsc::Receiver<Order>,
     /// Saved while another one was about to be applied.
     newer: Option<Arc<Revision>>,
+    /// Somebody wanted all folders looked at anew, and that is still to come.
+    anew: bool,
 }
 
 impl Keeper {
@@ -32,13 +34,18 @@ impl Keeper {
             shared,
             orders,
             newer: None,
+            anew: false,
         }
     }
 
     pub(super) async fn run(mut self) {
         loop {
             while let Some(newer) = self.newer.take() {
-                let _logged = self.install(&newer, Trigger::ConfigWatch, None).await;
+                let trigger = match self.anew {
+                    true => Trigger::Signal,
+                    false => Trigger::ConfigWatch,
+                };
+                let _logged = self.install(&newer, trigger, None).await;
                 self.keep().await;
             }
             let waiting = self.known().waiting.clone();
@@ -53,6 +60,9 @@ impl Keeper {
                     Some(Order::Look(trigger)) => self.look(trigger).await,
                     Some(Order::Change { change, replaces, origin, reply }) => {
                         let _gone_meanwhile = reply.send(self.change(change, &replaces, origin).await);
+                    }
+                    Some(Order::Refresh { origin, reply }) => {
+                        let _gone_meanwhile = reply.send(self.refresh(origin).await);
                     }
                     None => return,
                 },
@@ -73,7 +83,7 @@ impl Keeper {
     async fn look(&mut self, trigger: Trigger) {
         let known = self.known();
         match self.saved().await {
-            Ok(found) if found.id == known.saved().id && trigger != Trigger::Signal => self.learn(known.sound()),
+            Ok(found) if found.id == known.saved().id && !trigger.looks_anew() => self.learn(known.sound()),
             // what held up the one that waits holds up this one too: it is only the newer one that will be tried
             Ok(found) if known.waiting.is_some() && trigger == Trigger::ConfigWatch => {
                 self.learn(known.saved_as(found));
@@ -84,6 +94,21 @@ impl Keeper {
                 self.keep().await;
             }
             Err(fault) => self.refuse(fault, trigger),
+        }
+    }
+
+    /// What a signal asks for, for somebody who waits for the answer.
+    async fn refresh(&mut self, origin: Option<OriginToken>) -> Refreshed {
+        match self.saved().await {
+            Ok(found) => {
+                let ended = self.install(&found, Trigger::Refresh, origin).await;
+                let kept = self.keep().await;
+                ended.map(|receipt| warned(receipt, kept))
+            }
+            Err(fault) => {
+                self.refuse(fault.clone(), Trigger::Refresh);
+                Err(not_begun(fault.message, None))
+            }
         }
     }
 
@@ -237,13 +262,18 @@ impl Keeper {
         origin: Option<OriginToken>,
     ) -> Result<Receipt, ReloadError> {
         let ended = self.reload(revision, trigger, origin).await;
+        // whoever asked for it is told to try again
+        let not_begun = |error: &ReloadError| trigger == Trigger::Refresh && error.retry_after_ms.is_some();
+        let without_trace = ended.as_ref().err().is_some_and(not_begun);
         // one that was superseded has left no trace: its successor is about to be applied
-        if self.newer.is_none() || ended.is_ok() {
+        if ended.is_ok() || (self.newer.is_none() && !without_trace) {
             self.learn(
                 self.known()
-                    .after(revision, ended.as_ref().err(), trigger != Trigger::Api),
+                    .after(revision, ended.as_ref().err(), !trigger.is_answered()),
             );
         }
+        let is_to_come = self.newer.is_some() || self.known().waiting.is_some();
+        self.anew = (trigger.looks_anew() || self.anew) && ended.is_err() && is_to_come;
         ended
     }
 
@@ -280,6 +310,9 @@ impl Keeper {
                     Order::Change { reply, .. } => {
                         let _gone_meanwhile = reply.send(Err(Refused::Busy));
                     }
+                    Order::Refresh { reply, .. } => {
+                        let _gone_meanwhile = reply.send(Err(busy()));
+                    }
                 },
             }
         }
@@ -308,16 +341,6 @@ pub(super) fn problems(error: ConfigError) -> Vec<Problem> {
 }
 
 fn lost() -> ReloadError {
-    ReloadError {
-        operation_id: None,
-        outcome: ReloadOutcome::Rejected,
-        phase: Phase::Prepare,
-        committed: false,
-        generation: None,
-        plugin_ids: Vec::new(),
-        message: "The registry is being started again. Try again in a second.".to_owned(),
-        retry_after_ms: Some(1_000),
-        holders: Vec::new(),
-        omitted: 0,
-    }
+    let message = "The registry is being started again. Try again in a second.";
+    not_begun(message.to_owned(), Some(1_000))
 }

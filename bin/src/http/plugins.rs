@@ -97,6 +97,14 @@ pub(super) async fn reload(shared: web::Data<Shared>, request: HttpRequest, ask:
     }
 }
 
+/// Looks at the folders of all plugins, and at the file: what is new there serves, and what is gone goes.
+pub(super) async fn refresh(shared: web::Data<Shared>, request: HttpRequest) -> HttpResponse {
+    match shared.configuration.refresh(edge::origin(request.headers())).await {
+        Ok(receipt) => HttpResponse::Ok().json(Done { ok: true, receipt }),
+        Err(error) => failed(&error),
+    }
+}
+
 /// A reload that was carried out.
 #[derive(Serialize)]
 struct Done {
@@ -158,6 +166,7 @@ impl<'a> From<&'a ReloadError> for Runtime<'a> {
 /// Busy and drained in vain may be tried again; a refused candidate is the asker's to mend.
 fn status(error: &ReloadError) -> StatusCode {
     match (error.outcome, error.phase) {
+        (ReloadOutcome::Deferred, _) => StatusCode::ACCEPTED,
         _ if error.retry_after_ms.is_some() => StatusCode::SERVICE_UNAVAILABLE,
         (ReloadOutcome::Rejected, Phase::Prepare) => StatusCode::BAD_REQUEST,
         (ReloadOutcome::DrainTimeout, _) => StatusCode::GATEWAY_TIMEOUT,

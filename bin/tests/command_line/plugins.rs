@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const MANIFEST: &str = "{ id: 'quiet', main: 'index.js', configSchema: {} }";
 const CODE: &str = "import { definePluginEntry } from 'openclaw/plugin-sdk/plugin-entry';\n\
-    export default definePluginEntry({ id: 'quiet', register(api) { api.on('agent_end', () => {}); } });\n";
+    export default definePluginEntry({ id: 'quiet', register(api) { api.on('model_call_ended', () => {}); } });\n";
 
 /// A folder with a configuration and one plugin; it goes with its test.
 struct Place(PathBuf);
@@ -83,6 +83,13 @@ impl Place {
         let said: Value = serde_json::from_str(&text).expect("where it listens");
         let admin = said["admin"].as_str().expect("an address").to_owned();
         Gateway { child, admin }
+    }
+}
+
+impl Gateway {
+    fn signal(&self, name: &str) {
+        let sent = Command::new("kill").args([name, &self.child.id().to_string()]).status();
+        assert!(sent.expect("kill runs").success());
     }
 }
 
@@ -327,4 +334,107 @@ fn a_plugin_of_a_running_gateway_is_taken_anew_when_its_operator_asks() {
     assert_eq!((one.code, &one.json["plugin"]["shape"]), (Some(0), &json!("hook-only")));
     assert_eq!(one.json["plugin"]["activation"][0], "startup: enabled-by-name");
     assert_eq!(ask(&["plugins", "inspect", "nobody"]).code, Some(2));
+}
+
+#[test]
+fn a_gateway_looks_at_all_folders_anew_when_its_operator_asks_or_hangs_up() {
+    let place = Place::new();
+    let text = fs::read_to_string(place.config()).expect("there");
+    fs::write(place.config(), format!("{text}    late: {{ enabled: true }}\n")).expect("written");
+    let gateway = place.serve();
+    let ask = |command: &[&str]| run(command, &gateway.admin, &place.config());
+    let status = |id: &str| ask(&["plugins", "inspect", id]).json["plugin"]["status"].clone();
+    let nothing = ask(&["plugins", "refresh"]);
+    assert_eq!(
+        (nothing.code, &nothing.json["outcome"]),
+        (Some(0), &json!("unchanged")),
+        "{} {}",
+        nothing.json,
+        nothing.errors
+    );
+    let late = place.0.join("plugins/late");
+    fs::create_dir_all(&late).expect("a folder");
+    fs::write(late.join("openclaw.plugin.json"), MANIFEST.replace("quiet", "late")).expect("written");
+    fs::write(late.join("index.js"), CODE.replace("quiet", "late")).expect("written");
+    let index = ask(&["plugins", "registry"]);
+    assert_eq!(index.json["refreshReasons"], json!(["plugin-new"]), "{}", index.json);
+    let taken = ask(&["plugins", "refresh"]);
+    assert_eq!(
+        (taken.code, &taken.json["outcome"], &taken.json["pluginIds"]),
+        (Some(0), &json!("applied"), &json!(["late"])),
+        "{}",
+        taken.json
+    );
+    assert_eq!((status("quiet"), status("late")), (json!("loaded"), json!("loaded")));
+    fs::rename(place.plugin(), place.0.join("away")).expect("moved");
+    gateway.signal("-HUP");
+    while status("quiet") == "loaded" {}
+    assert_eq!((status("quiet"), status("late")), (Value::Null, json!("loaded")));
+    fs::write(place.config(), "plugins: [").expect("written");
+    let refused = ask(&["plugins", "refresh"]);
+    assert_eq!(
+        (refused.code, &refused.json["error"]["outcome"]),
+        (Some(1), &json!("rejected")),
+        "{}",
+        refused.json
+    );
+    assert_eq!(place.alone(&["plugins", "refresh"]).code, Some(2));
+}
+
+#[test]
+fn without_a_gateway_the_doctor_of_plugins_loads_them_and_finds_one_that_cannot_register() {
+    let place = Place::new();
+    assert_eq!(place.alone(&["plugins", "doctor"]).code, Some(0));
+    place.write(
+        "index.js",
+        &CODE.replace("api.on('model_call_ended', () => {})", "throw new Error('not today')"),
+    );
+    assert_eq!(
+        place.alone(&["plugins", "list"]).code,
+        Some(0),
+        "whoever lists loads nothing"
+    );
+    let found = place.alone(&["plugins", "doctor"]);
+    let error = &found.json["pluginErrors"][0];
+    assert_eq!(
+        (found.code, &error["id"], &error["failurePhase"]),
+        (Some(1), &json!("quiet"), &json!("register")),
+        "{} {}",
+        found.json,
+        found.errors
+    );
+}
+
+#[test]
+fn a_slot_that_stays_empty_and_an_engine_that_no_slot_names_are_told_with_the_switch() {
+    let place = Place::new();
+    let engine = "api.registerContextEngine({ id: 'quiet', async assemble({ messages }) { return { messages }; } })";
+    place.write(
+        "index.js",
+        &CODE.replace("api.on('model_call_ended', () => {})", engine),
+    );
+    let gateway = place.serve();
+    let ask = |command: &[&str]| run(command, &gateway.admin, &place.config());
+    let said = |said: &Said, words: &str| {
+        let warnings = said.json["warnings"].to_string();
+        assert!(
+            said.code == Some(0) && warnings.contains(words),
+            "{} {}",
+            said.json,
+            said.errors
+        );
+    };
+    assert_eq!(ask(&["plugins", "disable", "quiet"]).json["warnings"], json!([]));
+    said(
+        &ask(&["plugins", "enable", "quiet"]),
+        "plugins.slots.contextEngine does not name",
+    );
+    drop(gateway);
+    let text = fs::read_to_string(place.config()).expect("there");
+    let chosen = text.replace("plugins:\n", "plugins:\n  slots: { contextEngine: quiet }\n");
+    fs::write(place.config(), chosen).expect("written");
+    said(
+        &place.alone(&["plugins", "disable", "QUIET"]),
+        "plugins.slots.contextEngine names quiet",
+    );
 }

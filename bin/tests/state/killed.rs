@@ -1,6 +1,8 @@
 //! SIGKILL in each phase of a change, and at moments that nobody chose.
 
-use super::place::{Place, captures};
+use std::fs::File;
+
+use super::place::{Place, captures, unfinished};
 
 /// The phases that a plugin can be held in: two while the old instance ends, two while the new one begins.
 const HELD: [&str; 4] = ["stop", "dispose", "register", "start"];
@@ -82,13 +84,38 @@ async fn a_gateway_killed_while_a_plugin_is_reloaded_serves_whole_and_leaves_no_
         while !place.is_at(phase) {
             gateway.get("/livez").await;
         }
-        assert_eq!(captures(&place.state()), 2, "{phase}: the old code and the new");
+        // the old code and the new; of a plugin that takes too long to let go the old one may be gone by now
+        let held = captures(&place.state());
+        assert!((1..=2).contains(&held), "{phase}: {held}");
         gateway.kill();
         place.release();
         let gateway = place.serve();
         gateway.serves(&place, &one, "one").await;
         assert_eq!(captures(&place.state()), 1, "{phase}: what the dead one left is gone");
     }
+}
+
+#[tokio::test]
+async fn a_gateway_killed_while_a_plugin_is_copied_serves_whole_and_leaves_no_capture() {
+    let place = Place::new().await;
+    let one = place.configuration("one", 1);
+    place.write(&one);
+    let gateway = place.serve();
+    // it comes before all that the plugin needs, and copying it takes seconds
+    let large = place.plugins().join("stage/a-large-file");
+    File::create(&large)
+        .and_then(|file| file.set_len(64 << 20))
+        .expect("made");
+    let _never_answered = gateway.reload("stage");
+    while captures(&place.state()) < 2 {
+        gateway.get("/livez").await;
+    }
+    gateway.kill();
+    assert_eq!(unfinished(&place.state()), 1, "nothing had been stopped yet");
+    std::fs::remove_file(&large).expect("gone");
+    let gateway = place.serve();
+    gateway.serves(&place, &one, "one").await;
+    assert_eq!(captures(&place.state()), 1, "what the dead one left is gone");
 }
 
 #[tokio::test]

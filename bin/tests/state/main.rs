@@ -10,3 +10,5 @@ mod place;
 mod sessions;
 #[cfg(test)]
 mod talk;
+#[cfg(test)]
+mod unheard;

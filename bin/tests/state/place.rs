@@ -202,12 +202,18 @@ impl Place {
         fs::read_to_string(self.folder.join("log")).unwrap_or_default()
     }
 
-    pub(crate) fn start(&self, mut command: Command) -> Gateway {
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(self.log())
-            .spawn()
-            .expect("it starts");
+    pub(crate) fn start(&self, command: Command) -> Gateway {
+        self.start_saying(command, self.log().into())
+    }
+
+    /// A gateway whose log nobody reads: its end of the pipe is closed, as its output is.
+    pub(crate) fn start_unheard(&self, command: Command) -> Gateway {
+        self.start_saying(command, Stdio::piped())
+    }
+
+    fn start_saying(&self, mut command: Command, log: Stdio) -> Gateway {
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().expect("it starts");
+        drop(child.stderr.take());
         let mut text = String::new();
         let mut out = BufReader::new(child.stdout.take().expect("piped"));
         while serde_json::from_str::<Value>(&text).is_err() {
@@ -249,6 +255,12 @@ impl Gateway {
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("killed");
         self.child.wait().expect("gone");
+    }
+
+    /// SIGHUP.
+    pub(crate) fn hang_up(&self) {
+        let sent = Command::new("kill").args(["-HUP", &self.pid().to_string()]).status();
+        assert!(sent.expect("kill runs").success());
     }
 
     /// SIGTERM, and it has ended in order.
@@ -367,4 +379,11 @@ pub(crate) fn remove_capture(state: &Path, id: &str) {
 /// The capture folders that lie in the state directory.
 pub(crate) fn captures(state: &Path) -> usize {
     fs::read_dir(state.join("captures")).map_or(0, Iterator::count)
+}
+
+/// Those of them that were not copied to their end.
+pub(crate) fn unfinished(state: &Path) -> usize {
+    let all = fs::read_dir(state.join("captures")).expect("captures");
+    all.filter(|it| !it.as_ref().expect("one").path().join("run.sh").exists())
+        .count()
 }

@@ -8,7 +8,7 @@ use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::{Captures, gone_already, locked};
+use super::{Captures, gone_already};
 
 /// What a sweep did.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -39,7 +39,7 @@ impl Captures {
                 continue;
             }
             // whoever takes one now waits, so that what is looked at here is not held a moment later
-            let held = locked(&self.held);
+            let held = self.remover.held();
             if held.contains(&path) {
                 continue;
             }

@@ -273,3 +273,31 @@ async fn looked_at(place: &Place) {
     let clock = &place.stage.clock;
     clock.sleep(Duration::from_secs(3)).await;
 }
+
+#[tokio::test]
+async fn folders_that_a_turn_holds_up_are_looked_at_anew_once_it_has_ended() {
+    let (single, place) = staged(Duration::from_secs(90)).await;
+    let before = place.generation().await;
+    let asked = question(false);
+    let turn = place.stage.ask(&asked);
+    let during = async {
+        place.stage.called(&lead(), 1).await;
+        let (from, to) = (place.folder.join("single"), place.folder.join("moved"));
+        std::fs::rename(from, to).expect("moved");
+        let refresh = place.refresh();
+        let meanwhile = async {
+            until_held(&place).await;
+            place.stage.clock.advance(Duration::from_secs(61));
+        };
+        let (reply, ()) = tokio::join!(refresh, meanwhile);
+        let outcome = reply.json()["error"]["outcome"].clone();
+        assert_eq!((reply.status, outcome), (202, json!("deferred")), "{}", reply.text());
+        assert_eq!((place.generation().await, single.made_with().len()), (before, 0));
+        place.stage.clock.advance(Duration::from_secs(30));
+    };
+    let (answered, ()) = tokio::join!(turn, during);
+    assert_eq!(answered.status, 200);
+    place.until(|known| known["waiting"].is_null()).await;
+    assert_eq!((place.generation().await, single.made_with().len()), (before + 1, 1));
+    assert_eq!(place.refresh().await.json()["outcome"], "unchanged");
+}

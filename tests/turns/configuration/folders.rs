@@ -104,3 +104,79 @@ async fn a_guard_that_is_switched_off_goes_though_its_folder_is_gone() {
     );
     assert_eq!(serving(&place, "").await.0, ["listener"]);
 }
+
+#[tokio::test]
+async fn a_refresh_takes_what_is_new_in_the_folders_and_lets_go_what_is_gone() {
+    let (place, _) = staged().await;
+    let reply = place.refresh().await;
+    assert_eq!(
+        (reply.status, &reply.json()["outcome"]),
+        (200, &json!("unchanged")),
+        "{}",
+        reply.text()
+    );
+    let (from, to) = (place.folder.join("plugins/listener"), place.folder.join("away"));
+    std::fs::rename(&from, &to).expect("moved");
+    for loaded in [&["guard"][..], &["guard", "listener"]] {
+        let reply = place.refresh().await;
+        let (status, told) = (reply.status, reply.json());
+        assert_eq!(
+            (status, &told["ok"], &told["outcome"], &told["pluginIds"]),
+            (200, &json!(true), &json!("applied"), &json!(["listener"])),
+            "{told}"
+        );
+        assert_eq!(serving(&place, "").await.0, loaded);
+        if to.exists() {
+            std::fs::rename(&to, &from).expect("moved back");
+        }
+    }
+    let refreshed = [("trigger", "refresh"), ("outcome", "applied")];
+    place
+        .stage
+        .counts("understudy_registry_reloads_total", &refreshed, 2)
+        .await;
+}
+
+#[tokio::test]
+async fn a_refresh_with_a_file_that_is_wrong_is_refused_and_what_served_goes_on() {
+    let (place, with) = staged().await;
+    place.save("providers: [");
+    let reply = place.refresh().await;
+    let error = reply.json()["error"].clone();
+    assert_eq!(
+        (reply.status, &error["outcome"], &error["committed"]),
+        (400, &json!("rejected"), &json!(false)),
+        "{}",
+        reply.text()
+    );
+    assert_eq!(serving(&place, "").await.0, ["guard", "listener"]);
+    place.save(&with("two"));
+    assert_eq!(place.refresh().await.json()["outcome"], "applied");
+}
+
+#[tokio::test]
+async fn a_gateway_without_a_file_looks_at_its_folders_anew_as_well() {
+    let place = Place::plain(json!({ "a/m": answers() })).await;
+    let folder = place.folder.join("plugins");
+    let plugins = format!(
+        "plugins: {{ load_paths: [\"{}\"], entries: {{ late: {{ enabled: true }} }} }}\n",
+        folder.display()
+    );
+    let hosts = understudy::plugins::standard_hosts();
+    let stage = Stage::set_hosting(json!({ "a/m": answers() }), &plugins, hosts).await;
+    std::fs::create_dir_all(folder.join("late")).expect("a folder");
+    let manifest = "{ id: 'late', main: 'index.js', configSchema: {} }";
+    std::fs::write(folder.join("late/openclaw.plugin.json"), manifest).expect("written");
+    std::fs::write(folder.join("late/index.js"), LISTENER).expect("written");
+    let request = stage
+        .gateway
+        .client()
+        .post(stage.gateway.admin("/admin/v1/plugins/refresh"));
+    let reply = read(request.send().await.expect("a response")).await;
+    assert_eq!(
+        (reply.status, &reply.json()["pluginIds"]),
+        (200, &json!(["late"])),
+        "{}",
+        reply.text()
+    );
+}

@@ -112,17 +112,22 @@ fn at_once(progress: &Progress) -> Listed {
     Box::pin(std::future::ready(Ok(listing(&[("m", None)]))))
 }
 
-#[actix::test]
-async fn a_plugin_without_progress_is_given_up_and_not_tried_again_case_t49() {
-    let gone = Arc::new(AtomicBool::new(false));
+/// Nothing comes of it, and it notes when it is given up.
+fn without_end(gone: &Arc<AtomicBool>) -> Source {
     let held = gone.clone();
-    let scene = Scene::set(Source::of("lab", move |_, _| {
+    Source::of("lab", move |_, _| {
         let gone = Gone(held.clone());
         Box::pin(async move {
             let _held = gone;
             std::future::pending().await
         })
-    }));
+    })
+}
+
+#[actix::test]
+async fn a_plugin_without_progress_is_given_up_and_not_tried_again_case_t49() {
+    let gone = Arc::new(AtomicBool::new(false));
+    let scene = Scene::set(without_end(&gone));
     scene.wait(179).await;
     assert_eq!((scene.view().state, gone.load(Ordering::Relaxed)), ("admitting", false));
     scene.wait(2).await;
@@ -265,14 +270,7 @@ async fn a_source_that_panics_has_failed_like_any_other_and_is_asked_again() {
 #[actix::test]
 async fn a_look_at_what_nobody_serves_any_more_is_given_up() {
     let gone = Arc::new(AtomicBool::new(false));
-    let held = gone.clone();
-    let scene = Scene::set(Source::of("lab", move |_, _| {
-        let gone = Gone(held.clone());
-        Box::pin(async move {
-            let _held = gone;
-            std::future::pending().await
-        })
-    }));
+    let scene = Scene::set(without_end(&gone));
     scene.wait(1).await;
     serve(&scene.published, settings(), Catalogs::default());
     scene.wait(1).await;

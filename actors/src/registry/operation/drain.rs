@@ -6,13 +6,25 @@ use understudy_messages::registry::Holder;
 use super::{HoldFor, MOST_HOLDERS, Operation};
 use crate::registry::held::Agents;
 use crate::registry::reload::machine::Event;
+use crate::registry::staffing::StaffError;
 
 impl Operation {
     /// Holds the agents that use a target, and waits for those of their turns that are inside.
     pub(super) async fn drain(&mut self, until: Instant) -> Event {
         let agents = self.waits_for();
         self.show_waiting(until, &agents);
-        let _registry_gone = self.registry.send(HoldFor(agents.clone())).await;
+        let held = HoldFor(agents.clone());
+        if self
+            .context
+            .published
+            .under_way()
+            .ask(&self.context.clock, held)
+            .await
+            .is_none()
+        {
+            self.message = Some(StaffError::RegistryGone.to_string());
+            return Event::Superseded;
+        }
         let (inside, began) = (self.keepers(&agents), self.context.clock.now());
         let inside = inside.0.len() + inside.1;
         if inside > 0 {

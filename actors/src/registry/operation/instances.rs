@@ -127,6 +127,8 @@ impl Operation {
     /// Lets the old instances go once the last turn that holds them has ended, and tells the new ones that they serve. What of
     /// that fails is told and changes nothing any more; providers are looked at again then, as they are to serve (contract R-108).
     pub(super) async fn settle(&mut self) -> Event {
+        let off: Vec<Name> = self.switched_off().cloned().collect();
+        self.notices.extend(self.context.published.barrier().told(&off));
         self.notices.extend(self.put_off());
         let Some(new) = self.context.published.load() else {
             return Event::Unsettled;
@@ -151,7 +153,9 @@ impl Operation {
     fn let_go(&self, new: &Arc<Generation>) {
         let (old, new, clock) = (self.serving.clone(), new.clone(), self.context.clock.clone());
         let tasks = self.context.loader.supervision.tasks.clone();
-        let told = self.told;
+        let (told, published) = (self.told, self.context.published.clone());
+        let off: Vec<Name> = self.switched_off().cloned().collect();
+        published.barrier().keep(old.inventory.exclusive(&off));
         tasks.spawn("retirement", async move {
             old.empty().await;
             if !told {
@@ -161,17 +165,23 @@ impl Operation {
             let last_calls = old.inventory.idle_but(&new.inventory);
             let _in_time_or_cut_off = clock.timeout_at(clock.now() + LAST_CALLS, last_calls).await;
             old.inventory.retire_but(&new.inventory).await;
+            published.barrier().lift(&[]);
         });
+    }
+
+    /// Those that end without a successor.
+    fn switched_off(&self) -> impl Iterator<Item = &Name> {
+        self.ended.iter().filter(|id| !self.started.contains(id))
     }
 
     /// What still holds instances that are switched off and end without a successor: nobody has waited for that.
     fn put_off(&self) -> Vec<String> {
-        let off = self.ended.iter().filter(|id| !self.started.contains(id));
         let held = |id: &Name| {
             self.serving
                 .leases_of(&self.serving.agents_using(std::slice::from_ref(id)))
         };
-        let held = off.map(|id| (id, held(id))).filter(|(_, turns)| *turns > 0);
+        let held = self.switched_off().map(|id| (id, held(id)));
+        let held = held.filter(|(_, turns)| *turns > 0);
         held.map(|(id, turns)| {
             format!("{id}: lets go of what it holds once the {turns} turns that it is called in have ended")
         })

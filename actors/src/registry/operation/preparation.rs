@@ -1,6 +1,7 @@
 //! What a reload looks at before it touches anything.
 
-use understudy_messages::registry::{Reload, Trigger};
+use understudy_messages::ids::Name;
+use understudy_messages::registry::Reload;
 
 use super::{MOST_HOLDERS, Operation};
 use crate::inventory::{Anew, Planned};
@@ -20,7 +21,8 @@ impl Operation {
             self.message = Some("The candidate could not be prepared.".to_owned());
             return Event::Refused;
         };
-        if let Some(why) = refused(&self.ask, &planned) {
+        if let Some((plugin, why)) = refused(&self.ask, &planned) {
+            self.targets = vec![plugin];
             self.message = Some(why);
             return Event::Refused;
         }
@@ -29,7 +31,7 @@ impl Operation {
         self.targets = [&self.started[..], &self.ended].concat();
         self.targets.sort();
         self.targets.dedup();
-        if let Err(barred) = self.context.published.barrier().check(&self.targets) {
+        if let Err(barred) = self.context.published.barrier().check(&self.started) {
             self.busy = matches!(barred, Barred::Pending(_));
             self.message = Some(barred.to_string());
             return Event::Refused;
@@ -61,7 +63,7 @@ impl Operation {
         let (loader, ask) = (self.context.loader.clone(), self.ask.clone());
         let serving = self.serving.clone();
         let settings = ask.settings.unwrap_or_else(|| serving.inventory.settings().clone());
-        let folders = ask.trigger == Trigger::Signal;
+        let folders = ask.trigger.looks_anew();
         let plan = move || {
             let plugins = &ask.plugins;
             loader.plan(settings, Some(&serving.inventory), Anew { plugins, folders })
@@ -111,15 +113,18 @@ fn check(ask: &Reload) -> Result<(), String> {
     }
 }
 
-/// Why what there is cannot take the place of what serves.
-fn refused(ask: &Reload, planned: &Planned) -> Option<String> {
+/// Whose candidate cannot take the place of what serves, and why.
+fn refused(ask: &Reload, planned: &Planned) -> Option<(Name, String)> {
     if let Some(unknown) = planned.unknown.first() {
-        return Some(planned.why_unknown(unknown));
+        return Some((unknown.clone(), planned.why_unknown(unknown)));
     }
     if let Some((plugin, found)) = ask.digests.iter().find_map(|it| planned.is_another(it)) {
         let what = format!("The source of {plugin} is not the one that was expected: it is {found}.");
-        return Some(format!("{what} Nothing was changed."));
+        return Some((plugin.clone(), format!("{what} Nothing was changed.")));
     }
     let (plugin, why) = planned.refused.as_ref()?;
-    Some(format!("The plugin {plugin} {why}. Nothing was changed."))
+    Some((
+        plugin.clone(),
+        format!("The plugin {plugin} {why}. Nothing was changed."),
+    ))
 }

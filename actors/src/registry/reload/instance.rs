@@ -98,13 +98,26 @@ impl Life {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::OnceLock;
+
     use proptest::prelude::*;
     use understudy_messages::clock::Clock;
 
     use super::*;
 
+    const TURNS: [Turn; 7] = [
+        Turn::Sealed,
+        Turn::Failed,
+        Turn::Quiesce,
+        Turn::Resume,
+        Turn::Dispose,
+        Turn::Deadline,
+        Turn::Settled,
+    ];
+
     fn now() -> Instant {
-        Clock::movable().now()
+        static NOW: OnceLock<Instant> = OnceLock::new();
+        *NOW.get_or_init(|| Clock::movable().now())
     }
 
     #[test]
@@ -140,13 +153,40 @@ mod tests {
         assert_eq!(first.after(Turn::Dispose, now() + RETIREMENT), Some(first));
     }
 
+    /// What becomes of each life on each turn, in the order of [`TURNS`]; `None` where it stays as it is, since that cannot happen.
+    fn table() -> [(Life, [Option<Life>; 7]); 6] {
+        let disposing = Life::Disposing {
+            until: now() + RETIREMENT,
+        };
+        let (active, quiesced) = (Some(Life::Active), Some(Life::Quiesced));
+        let (goes, gone) = (Some(disposing), Some(Life::Disposed));
+        let forced = Some(Life::ForcedRetired);
+        [
+            // sealed, failed, quiesce, resume, dispose, deadline, settled
+            (Life::Registering, [active, goes, None, None, goes, None, None]),
+            (Life::Active, [None, None, quiesced, None, goes, None, None]),
+            (Life::Quiesced, [None, None, None, active, goes, None, None]),
+            (disposing, [None, None, None, None, goes, forced, gone]),
+            (Life::ForcedRetired, [None, None, None, None, forced, None, gone]),
+            (Life::Disposed, [None, None, None, None, gone, None, None]),
+        ]
+    }
+
+    #[test]
+    fn every_turn_in_every_life_leads_where_the_table_says() {
+        for (life, row) in table() {
+            for (turn, after) in TURNS.into_iter().zip(row) {
+                assert_eq!(life.after(turn, now()), after, "{turn:?} of {life:?}");
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn what_was_disposed_of_never_comes_back(turns in prop::collection::vec(0..7_u8, 0..40)) {
-            let all = [Turn::Sealed, Turn::Failed, Turn::Quiesce, Turn::Resume, Turn::Dispose, Turn::Deadline, Turn::Settled];
             let (mut life, mut leaving) = (Life::default(), false);
             for turn in turns {
-                let turn = all[usize::from(turn)];
+                let turn = TURNS[usize::from(turn)];
                 life = life.after(turn, now()).unwrap_or(life);
                 leaving |= matches!(life, Life::Disposing { .. });
                 prop_assert!(!leaving || !life.takes(Caller::Inside));

@@ -72,7 +72,22 @@ pub(in crate::cli) struct Seen {
 }
 
 impl Seen {
+    /// No plugin's code runs here.
     pub(in crate::cli) async fn look(admin: &Admin, config: &ConfigFile, hosts: &Hosts) -> anyhow::Result<Self> {
+        Self::ask(admin, config, async || config.look(hosts).await, false).await
+    }
+
+    /// Where no gateway answers they register here, and none of their services starts.
+    pub(super) async fn load(admin: &Admin, config: &ConfigFile, hosts: &Hosts) -> anyhow::Result<Self> {
+        Self::ask(admin, config, async || config.load(hosts).await, true).await
+    }
+
+    async fn ask(
+        admin: &Admin,
+        config: &ConfigFile,
+        here: impl AsyncFnOnce() -> anyhow::Result<Value>,
+        loaded: bool,
+    ) -> anyhow::Result<Self> {
         match admin.get("/admin/v1/plugins").await {
             Ok(report) => Ok(Self {
                 report,
@@ -80,9 +95,9 @@ impl Seen {
                 loaded: false,
             }),
             Err(error) if error.is::<Unreachable>() && config.file.exists() => Ok(Self {
-                report: config.look(hosts).await.context(error)?,
+                report: here().await.context(error)?,
                 cold: Some(config.file.clone()),
-                loaded: false,
+                loaded,
             }),
             Err(error) => Err(error),
         }

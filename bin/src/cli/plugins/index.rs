@@ -1,5 +1,7 @@
 //! `understudy plugins registry`: what lies on disk, beside what a gateway runs.
 
+use std::collections::BTreeSet;
+
 use serde_json::{Value, json};
 
 use super::super::admin::{Admin, Unreachable};
@@ -31,6 +33,7 @@ pub(super) async fn run(
     match json {
         true => output::say_json(&json!({
             "state": state,
+            "refreshReasons": reasons(&differing),
             "plugins": rows.iter().map(Row::as_json).collect::<Vec<_>>(),
             "differences": differing.iter().map(|row| row.as_json()).collect::<Vec<_>>(),
         })),
@@ -48,7 +51,7 @@ struct Row {
     /// Why it is on or off, and what it is needed for.
     reason: String,
     activation: Value,
-    difference: Option<&'static str>,
+    difference: Option<Difference>,
 }
 
 impl Row {
@@ -69,19 +72,50 @@ impl Row {
 
     fn as_json(&self) -> Value {
         json!({ "id": self.id, "digest": self.digest, "source": self.source, "state": self.state,
-            "reason": self.reason, "activation": self.activation, "difference": self.difference })
+            "reason": self.reason, "activation": self.activation, "difference": self.difference.map(Difference::text) })
     }
 }
 
 /// In what a gateway would differ if it read everything anew.
-fn difference(on_disk: Option<&Value>, running: Option<&Value>) -> Option<&'static str> {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Difference {
+    Loaded,
+    Gone,
+    SourceChanged,
+}
+
+impl Difference {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::Loaded => "would be loaded",
+            Self::Gone => "would be gone",
+            Self::SourceChanged => "its source has changed",
+        }
+    }
+
+    const fn reason(self) -> &'static str {
+        match self {
+            Self::Loaded => "plugin-new",
+            Self::Gone => "plugin-gone",
+            Self::SourceChanged => "source-changed",
+        }
+    }
+}
+
+/// Why a gateway should read everything anew, each reason once.
+fn reasons(differing: &[&Row]) -> Vec<&'static str> {
+    let reasons: BTreeSet<Difference> = differing.iter().filter_map(|row| row.difference).collect();
+    reasons.into_iter().map(Difference::reason).collect()
+}
+
+fn difference(on_disk: Option<&Value>, running: Option<&Value>) -> Option<Difference> {
     let is_on = |it: Option<&Value>| it.is_some_and(|it| it["enabled"] == true);
     match (is_on(on_disk), is_on(running)) {
-        (true, false) => Some("would be loaded"),
-        (false, true) => Some("would be gone"),
+        (true, false) => Some(Difference::Loaded),
+        (false, true) => Some(Difference::Gone),
         (true, true) => {
             let same = on_disk.map(|it| &it["digest"]) == running.map(|it| &it["digest"]);
-            (!same).then_some("its source has changed")
+            (!same).then_some(Difference::SourceChanged)
         }
         (false, false) => None,
     }
@@ -121,7 +155,7 @@ fn for_people(rows: &[Row], cold: bool, compared: bool) -> String {
             &row.digest,
             &row.reason,
             &row.source,
-            row.difference.unwrap_or_default(),
+            row.difference.map(Difference::text).unwrap_or_default(),
         ]));
         let needed = row.activation.as_array().into_iter().flatten();
         lines.extend(needed.filter_map(Value::as_str).map(|line| format!("  for {line}")));
@@ -139,7 +173,7 @@ mod tests {
             |id: &str, digest: &str, on: bool| json!({ "id": id, "digest": digest, "enabled": on, "status": "loaded" });
         let disk = json!({ "plugins": [one("same", "a", true), one("edited", "b", true), one("new", "c", true), one("off", "d", false)] });
         let running = json!({ "plugins": [one("same", "a", true), one("edited", "x", true), one("gone", "e", true)] });
-        let told = |running| -> Vec<(String, Option<&'static str>)> {
+        let told = |running| -> Vec<(String, Option<Difference>)> {
             rows(&disk, running)
                 .into_iter()
                 .map(|row| (row.id, row.difference))
@@ -147,15 +181,18 @@ mod tests {
         };
         let expected = [
             ("same", None),
-            ("edited", Some("its source has changed")),
-            ("new", Some("would be loaded")),
+            ("edited", Some(Difference::SourceChanged)),
+            ("new", Some(Difference::Loaded)),
             ("off", None),
-            ("gone", Some("would be gone")),
+            ("gone", Some(Difference::Gone)),
         ];
         assert_eq!(
             told(Some(&running)),
             expected.map(|(id, difference)| (id.to_owned(), difference))
         );
+        let rows = rows(&disk, Some(&running));
+        let all: Vec<&Row> = rows.iter().chain(&rows).collect();
+        assert_eq!(reasons(&all), ["plugin-new", "plugin-gone", "source-changed"]);
         assert!(told(None).iter().all(|(_, difference)| difference.is_none()));
     }
 }

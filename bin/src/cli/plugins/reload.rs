@@ -13,6 +13,8 @@ use super::items;
 
 /// Where a reload is asked for, and where it is looked at.
 const PATH: &str = "/admin/v1/plugins/reload";
+/// Where everything is looked at anew.
+const REFRESH: &str = "/admin/v1/plugins/refresh";
 /// How often it is looked at.
 const EVERY: Duration = Duration::from_millis(500);
 
@@ -37,11 +39,26 @@ pub(super) async fn run(ids: &[String], wait: bool, admin: &Admin, json: bool) -
         }
     };
     line.end();
+    Ok(tell(status, &answer, json))
+}
+
+/// Lets a gateway look at its file and all folders; it goes on though this process may end.
+pub(super) async fn refresh(admin: &Admin, json: bool) -> anyhow::Result<Exit> {
+    let (status, answer) = admin.post(REFRESH, &json!({})).await?;
+    Ok(tell(status, &answer, json))
+}
+
+fn tell(status: u16, answer: &Value, json: bool) -> Exit {
     match json {
-        true => output::say_json(&answer),
-        false => output::say(&for_people(&answer)),
+        true => output::say_json(answer),
+        false => output::say(&for_people(answer)),
     }
-    Ok(if status == 200 { Exit::Fine } else { Exit::Finding })
+    // 202: it is done by itself, once those who hold it up have ended
+    if matches!(status, 200 | 202) {
+        Exit::Fine
+    } else {
+        Exit::Finding
+    }
 }
 
 /// The request ends with this process, and the reload with its request.

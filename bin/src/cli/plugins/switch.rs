@@ -5,10 +5,12 @@ use std::path::Path;
 
 use anyhow::Context;
 use serde_json::{Value, json};
+use understudy_messages::settings::Settings;
 
 use super::super::admin::{Admin, Unreachable};
 use super::super::{Exit, output};
 use super::cold::ConfigFile;
+use super::items;
 use crate::config::source::{revision_of, write};
 use crate::config::{ServerConfig, edit, report};
 
@@ -24,6 +26,8 @@ struct Switched<'a> {
     written: bool,
     /// What a gateway has made of it.
     gateway: Option<Value>,
+    /// What people should know about the slots that these plugins are chosen for.
+    slots: Option<String>,
 }
 
 pub(super) async fn run(
@@ -40,7 +44,7 @@ pub(super) async fn run(
     for id in ids {
         after = edit::switch(&after, id, on)?;
     }
-    ServerConfig::read(&after, Some(file)).map_err(|error| {
+    let read = ServerConfig::read(&after, Some(file)).map_err(|error| {
         anyhow::anyhow!(
             "nothing was written. {}",
             report::for_people("the file", &error).trim_end()
@@ -52,6 +56,7 @@ pub(super) async fn run(
         file: file.display().to_string(),
         written: after != before,
         gateway: None,
+        slots: slots(&read.settings, ids, on),
     };
     if switched.written {
         switched.gateway = live(admin, &before, &after).await?;
@@ -61,13 +66,25 @@ pub(super) async fn run(
     }
     match json {
         true => output::say_json(&switched.as_json()),
-        false => output::say(&switched.for_people()),
+        false => {
+            let warnings = switched.warnings();
+            let warnings = warnings.iter().map(|warning| format!("warning: {warning}"));
+            let lines: Vec<String> = [switched.for_people()].into_iter().chain(warnings).collect();
+            output::say(&lines.join("\n"));
+        }
     }
     Ok(if switched.is_refused() {
         Exit::Finding
     } else {
         Exit::Fine
     })
+}
+
+/// A slot that stays empty, because what it names is switched off.
+fn slots(settings: &Settings, ids: &[String], on: bool) -> Option<String> {
+    let chosen = settings.plugins.slots.context_engine.as_ref().filter(|_| !on)?;
+    let is_off = ids.iter().any(|id| chosen.eq_ignore_ascii_case(id));
+    is_off.then(|| format!("plugins.slots.contextEngine names {chosen}: without it the built-in one is used"))
 }
 
 /// What a gateway makes of the change; `None` where none answers, or where it serves another configuration than this file's.
@@ -104,7 +121,18 @@ impl Switched<'_> {
         let gateway = self.gateway.as_ref().unwrap_or(&Value::Null);
         json!({ "ok": !self.is_refused(), "pluginIds": self.ids, "enabled": self.on, "file": self.file,
             "written": self.written && !self.is_refused(), "applied": gateway["applied"], "deferred": gateway["deferred"],
-            "runtime": gateway["receipt"], "error": gateway["error"] })
+            "warnings": self.warnings(), "runtime": gateway["receipt"], "error": gateway["error"] })
+    }
+
+    /// A gateway has loaded them and knows more.
+    fn warnings(&self) -> Vec<&str> {
+        let receipt = self.gateway.as_ref().map(|gateway| &gateway["receipt"]);
+        let told = receipt.into_iter().flat_map(|receipt| items(receipt, "warnings"));
+        self.slots
+            .as_deref()
+            .into_iter()
+            .chain(told.filter_map(Value::as_str))
+            .collect()
     }
 
     fn for_people(&self) -> String {

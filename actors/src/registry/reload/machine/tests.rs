@@ -1,3 +1,4 @@
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -6,7 +7,8 @@ use understudy_messages::clock::Clock;
 use super::*;
 
 fn now() -> Instant {
-    Clock::movable().now()
+    static NOW: OnceLock<Instant> = OnceLock::new();
+    *NOW.get_or_init(|| Clock::movable().now())
 }
 
 fn plan(exclusive: bool, watched: bool) -> Plan {
@@ -333,3 +335,5 @@ proptest! {
         }
     }
 }
+
+mod table;
