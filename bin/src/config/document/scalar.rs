@@ -39,6 +39,8 @@ pub(crate) type Count = Whole<1, MAX_COUNT>;
 pub(crate) type Status = Whole<400, 599>;
 /// Extra tries after the first.
 pub(crate) type Retries = Whole<0, 20>;
+/// How many may wait.
+pub(crate) type Queue = Whole<0, 100_000>;
 /// Attempts of one turn.
 pub(crate) type Attempts = Whole<1, 100>;
 
