@@ -17,14 +17,14 @@ use field::Reading;
 pub use problem::Problem;
 use source::Source;
 
-mod document;
+pub(crate) mod document;
 pub(crate) mod edit;
 mod environment;
-mod field;
+pub(crate) mod field;
 mod path;
 mod problem;
 mod quantity;
-mod raw;
+pub(crate) mod raw;
 pub mod report;
 pub(crate) mod restart;
 pub(crate) mod schema;
@@ -34,7 +34,7 @@ mod substitution;
 mod suggestion;
 mod unsupported;
 mod validate;
-mod words;
+pub(crate) mod words;
 mod yaml;
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! `understudy config schema`: the JSON Schema of the configuration file, for editors and other checkers.
 
-use schemars::Schema;
+use schemars::{JsonSchema, Schema};
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
 use serde_json::{Value, json};
@@ -15,9 +15,14 @@ mod tests;
 /// It knows every key, word and range. What takes the whole document to judge is left to `config check`: that
 /// references resolve, that nothing is listed twice, that variables are set.
 pub(crate) fn schema() -> Value {
+    schema_of::<Document>()
+}
+
+/// The schema of a file whose sections and values are read as those of the configuration are.
+pub(crate) fn schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let generator = settings.with_transform(Nullable).into_generator();
-    generator.into_root_schema_for::<Document>().to_value()
+    generator.into_root_schema_for::<T>().to_value()
 }
 
 /// A key with nothing behind it counts as absent: wherever a key may be left out, its value may be null.
