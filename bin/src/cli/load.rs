@@ -93,7 +93,10 @@ fn read(file: Option<&Path>) -> (String, Result<Scenario, ConfigError>) {
         None => ("usual".to_owned(), scenario::parse(USUAL, &env)),
         Some(file) => {
             let text = ServerConfig::text_of(file).map_err(ConfigError::Unreadable);
-            (file.display().to_string(), text.and_then(|text| scenario::parse(&text, &env)))
+            (
+                file.display().to_string(),
+                text.and_then(|text| scenario::parse(&text, &env)),
+            )
         }
     }
 }
@@ -101,7 +104,10 @@ fn read(file: Option<&Path>) -> (String, Result<Scenario, ConfigError>) {
 fn refuse(name: &str, error: &ConfigError, json: bool) -> Exit {
     match json {
         true => output::say_json(&problems::as_json(name, Err(error))),
-        false => output::complain(&anyhow::anyhow!("{}", problems::for_people(name, error).trim_end()), false),
+        false => output::complain(
+            &anyhow::anyhow!("{}", problems::for_people(name, error).trim_end()),
+            false,
+        ),
     }
     Exit::Unusable
 }

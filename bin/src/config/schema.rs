@@ -1,14 +1,14 @@
 //! `understudy config schema`: the JSON Schema of the configuration file, for editors and other checkers.
 
-use schemars::{JsonSchema, Schema};
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
 use super::document::Document;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 /// The schema of the whole file (JSON Schema 2020-12).
 ///

@@ -39,7 +39,10 @@ impl Address {
         if url.scheme() != "http" {
             return Err(NoAddress::NotPlain(text.to_owned()));
         }
-        if key.as_ref().is_some_and(|key| !key.bytes().all(|byte| byte.is_ascii_graphic())) {
+        if key
+            .as_ref()
+            .is_some_and(|key| !key.bytes().all(|byte| byte.is_ascii_graphic()))
+        {
             return Err(NoAddress::Key);
         }
         let host = url.host_str().ok_or_else(|| NoAddress::NoUrl(text.to_owned()))?;
@@ -66,7 +69,10 @@ mod tests {
     fn a_base_url_is_read_as_clients_take_it() {
         let read = |text| Address::read(text, None).expect("is an address");
         let own = read("http://127.0.0.1:4242/v1/");
-        assert_eq!((own.socket.port(), &*own.host, &*own.path), (4242, "127.0.0.1:4242", "/v1"));
+        assert_eq!(
+            (own.socket.port(), &*own.host, &*own.path),
+            (4242, "127.0.0.1:4242", "/v1")
+        );
         assert_eq!(read("http://127.0.0.1:4242").path, "/v1");
         assert_eq!(read("http://127.0.0.1/ok/v1").path, "/ok/v1");
     }

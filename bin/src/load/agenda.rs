@@ -71,7 +71,9 @@ impl Agenda {
                 spacing: arrivals.spacing,
                 ramp: scenario.ramp,
                 sessions: scenario.sessions,
-                most: scenario.turns.map_or(u64::MAX, |turns| u64::from(turns) * u64::from(scenario.sessions)),
+                most: scenario
+                    .turns
+                    .map_or(u64::MAX, |turns| u64::from(turns) * u64::from(scenario.sessions)),
                 step: 0,
                 step_ends: arrivals.steps.first().map(|step| step.lasts).unwrap_or_default(),
                 next: Duration::ZERO,
@@ -95,7 +97,9 @@ impl Agenda {
         match &mut self.kind {
             Kind::Closed(closed) => closed.take(now).filter(|_| !self.closed),
             Kind::Open(open) => {
-                while !self.closed && let Some(turn) = open.take(now) {
+                while !self.closed
+                    && let Some(turn) = open.take(now)
+                {
                     if self.waiting >= MOST_WAITING {
                         self.not_begun += 1;
                         continue;
@@ -200,7 +204,9 @@ impl Closed {
         let sessions = scenario.sessions;
         let due = |session| scenario.ramp * session / sessions.max(1);
         Self {
-            due: (0..sessions).map(|session| Reverse((due(session), session, 0))).collect(),
+            due: (0..sessions)
+                .map(|session| Reverse((due(session), session, 0)))
+                .collect(),
             think: scenario.think,
             turns: scenario.turns.unwrap_or(u32::MAX),
             end: scenario.duration,

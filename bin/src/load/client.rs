@@ -58,7 +58,12 @@ impl Client<'_> {
         (receipt, connection)
     }
 
-    async fn exchange(&self, tag: Tag, connection: Option<Connection>, seen: &mut Seen) -> (Ending, Option<Connection>) {
+    async fn exchange(
+        &self,
+        tag: Tag,
+        connection: Option<Connection>,
+        seen: &mut Seen,
+    ) -> (Ending, Option<Connection>) {
         let connection = match connection {
             Some(connection) => Ok(connection),
             None => Connection::open(self.to.socket).await,

@@ -151,7 +151,9 @@ fn number(headers: &[Header<'_>], name: &str) -> Option<u64> {
 }
 
 fn contains(value: &[u8], word: &str) -> bool {
-    value.windows(word.len()).any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
+    value
+        .windows(word.len())
+        .any(|part| part.eq_ignore_ascii_case(word.as_bytes()))
 }
 
 /// Takes what has arrived of the body; `None` when more has to arrive, or nothing is left.
@@ -179,13 +181,21 @@ fn cut(received: &mut BytesMut, left: &mut Left) -> Result<Option<Bytes>, Broken
                     return Err(Broken::Garbled);
                 }
                 received.advance(2);
-                *left = if *left == Left::LastEnd { Left::Nothing } else { Left::Size };
+                *left = if *left == Left::LastEnd {
+                    Left::Nothing
+                } else {
+                    Left::Size
+                };
             }
             Left::Size => match httparse::parse_chunk_size(received).map_err(|_| Broken::Garbled)? {
                 Status::Partial => return Ok(None),
                 Status::Complete((start, length)) => {
                     received.advance(start);
-                    *left = if length == 0 { Left::LastEnd } else { Left::Chunk(length) };
+                    *left = if length == 0 {
+                        Left::LastEnd
+                    } else {
+                        Left::Chunk(length)
+                    };
                 }
             },
         }
@@ -229,10 +239,16 @@ mod tests {
         assert!(read("HTTP/1.1 200 OK\r\ncontent-le").is_none());
         let chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/event-stream\r\nx-understudy-attempts: 2\r\n\r\n";
         let head = read(chunked).expect("is whole");
-        assert_eq!((head.status, head.attempts, head.events, head.keep), (200, 2, true, true));
+        assert_eq!(
+            (head.status, head.attempts, head.events, head.keep),
+            (200, 2, true, true)
+        );
         assert_eq!(head.body, Left::Size);
         let closing = read("HTTP/1.1 503 No\r\nconnection: Close\r\ncontent-length: 0\r\n\r\n").expect("is whole");
-        assert_eq!((closing.status, closing.keep, closing.body), (503, false, Left::Nothing));
+        assert_eq!(
+            (closing.status, closing.keep, closing.body),
+            (503, false, Left::Nothing)
+        );
         let old = read("HTTP/1.1 200 OK\r\n\r\n").expect("is whole");
         assert_eq!((old.keep, old.body), (false, Left::UntilClosed));
     }

@@ -190,3 +190,6 @@ impl<'a> Round<'a> {
         self.tally
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,12 +31,36 @@ pub(crate) fn judge(expect: &Expect, of: &Figures, ratios: Option<&Ratios>) -> V
         ("max_not_begun", count(expect.max_not_begun), float(of.not_begun)),
         ("max_p50", time(expect.max_p50), of.turn_ms.get("p50").copied()),
         ("max_p99", time(expect.max_p99), of.turn_ms.get("p99").copied()),
-        ("max_first_p99", time(expect.max_first_p99), of.first_ms.get("p99").copied()),
-        ("max_failover_p99", time(expect.max_failover_p99), of.failover_ms.get("p99").copied()),
-        ("max_rss", expect.max_rss.map(|limit| limit as f64), of.rss_bytes.map(|rss| rss as f64)),
-        ("max_p50_ratio", expect.max_p50_ratio, ratios.and_then(|ratios| ratios.p50)),
-        ("max_p99_ratio", expect.max_p99_ratio, ratios.and_then(|ratios| ratios.p99)),
-        ("max_cpu_ratio", expect.max_cpu_ratio, ratios.and_then(|ratios| ratios.cpu)),
+        (
+            "max_first_p99",
+            time(expect.max_first_p99),
+            of.first_ms.get("p99").copied(),
+        ),
+        (
+            "max_failover_p99",
+            time(expect.max_failover_p99),
+            of.failover_ms.get("p99").copied(),
+        ),
+        (
+            "max_rss",
+            expect.max_rss.map(|limit| limit as f64),
+            of.rss_bytes.map(|rss| rss as f64),
+        ),
+        (
+            "max_p50_ratio",
+            expect.max_p50_ratio,
+            ratios.and_then(|ratios| ratios.p50),
+        ),
+        (
+            "max_p99_ratio",
+            expect.max_p99_ratio,
+            ratios.and_then(|ratios| ratios.p99),
+        ),
+        (
+            "max_cpu_ratio",
+            expect.max_cpu_ratio,
+            ratios.and_then(|ratios| ratios.cpu),
+        ),
     ];
     let at_least = [
         ("min_whole", count(expect.min_whole), float(of.whole)),
@@ -45,8 +69,12 @@ pub(crate) fn judge(expect: &Expect, of: &Figures, ratios: Option<&Ratios>) -> V
         ("min_goodput", expect.min_goodput, Some(of.goodput)),
         ("min_goodput_ratio", expect.min_goodput_ratio, of.goodput_ratio()),
     ];
-    let most = at_most.into_iter().filter_map(|it| outcome(it, |value, limit| value <= limit));
-    let least = at_least.into_iter().filter_map(|it| outcome(it, |value, limit| value >= limit));
+    let most = at_most
+        .into_iter()
+        .filter_map(|it| outcome(it, |value, limit| value <= limit));
+    let least = at_least
+        .into_iter()
+        .filter_map(|it| outcome(it, |value, limit| value >= limit));
     most.chain(least).collect()
 }
 

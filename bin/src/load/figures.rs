@@ -101,7 +101,7 @@ impl Figures {
             first_ms: quantiles(&first, Duration::ZERO),
             failover_ms: quantiles(&merged(rounds, |tally| &tally.first_failed_over)?, usual),
             late_ms: quantiles(&merged(rounds, |tally| &tally.late)?, Duration::ZERO),
-            cpu_ms_per_turn: cpu(rounds).map(|cpu| millis(cpu) / as_float(begun.max(1))),
+            cpu_ms_per_turn: cpu(rounds).map(|cpu| millis(cpu) / begun.max(1) as f64),
             rss_bytes: rounds.iter().filter_map(|tally| tally.rss).max(),
             reloads: measured.reloads.as_ref().map(|reloads| ReloadFigures {
                 applied: reloads.applied,
@@ -138,7 +138,7 @@ impl DriverFigures {
         let cpu_share = cpu.as_secs_f64() / seconds.max(f64::MIN_POSITIVE);
         Ok(Self {
             cpu_share,
-            cpu_us_per_turn: millis(cpu) * 1000.0 / as_float(begun.max(1)),
+            cpu_us_per_turn: millis(cpu) * 1000.0 / begun.max(1) as f64,
             is_bottleneck: cpu_share > BUSY || lag_ms.get("p99").is_some_and(|lag| *lag > LATE_MS),
             lag_ms,
         })
@@ -182,16 +182,9 @@ fn quantiles(latencies: &Latencies, less: Duration) -> Quantiles {
 }
 
 fn part(count: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { as_float(count) / seconds } else { 0.0 }
+    if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }
 
 pub(crate) fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1000.0
-}
-
-/// Exact for any count that a run comes to.
-fn as_float(count: u64) -> f64 {
-    #[expect(clippy::cast_precision_loss, reason = "counts of turns are far below 2^52")]
-    let count = count as f64;
-    count
 }

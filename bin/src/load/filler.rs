@@ -7,7 +7,7 @@ pub(crate) fn words(length: usize) -> String {
         if text.len() >= length {
             break;
         }
-        text.push_str("w");
+        text.push('w');
         text.push_str(&number.to_string());
         text.push(' ');
     }

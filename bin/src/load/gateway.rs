@@ -44,10 +44,16 @@ impl Gateway {
         let mut command = Command::new(program);
         command.args(["--json", "serve", "--config"]).arg(&file);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
-        let started = command.spawn().with_context(|| format!("cannot start {}", program.display()));
+        let started = command
+            .spawn()
+            .with_context(|| format!("cannot start {}", program.display()));
         let mut child = started.inspect_err(|_| forget(&file))?;
         let said = match child.stdout.take() {
-            Some(out) => clock.timeout_at(clock.now() + START, first_object(out)).await.ok().flatten(),
+            Some(out) => clock
+                .timeout_at(clock.now() + START, first_object(out))
+                .await
+                .ok()
+                .flatten(),
             None => None,
         };
         let pid = child.id();

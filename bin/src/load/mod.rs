@@ -28,6 +28,6 @@ mod tally;
 mod verdict;
 
 pub(crate) use address::Address;
-pub(crate) use process::make_room;
 pub(crate) use play::{Glance, play};
+pub(crate) use process::make_room;
 pub(crate) use stage::{Other, Stage};

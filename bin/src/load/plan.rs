@@ -29,7 +29,10 @@ pub(crate) fn upstreams(scenario: &Scenario) -> Vec<(String, Upstream)> {
 
 /// What an upstream says between the two tags of its answer.
 pub(crate) fn between_tags(upstream: &Upstream) -> String {
-    format!(" {} ", filler::words(upstream.answer.saturating_sub(2 * Tag::LENGTH + 2)))
+    format!(
+        " {} ",
+        filler::words(upstream.answer.saturating_sub(2 * Tag::LENGTH + 2))
+    )
 }
 
 /// The simulator's scripts.

@@ -49,7 +49,9 @@ fn rss_in(status: &str) -> Option<u64> {
 
 /// There are not enough file descriptors, nor may this process have more.
 #[derive(Debug, thiserror::Error)]
-#[error("{connections} connections need {needed} open files and {allowed} are allowed: raise the limit (ulimit -n {needed}) or lower `connections`")]
+#[error(
+    "{connections} connections need {needed} open files and {allowed} are allowed: raise the limit (ulimit -n {needed}) or lower `connections`"
+)]
 pub(crate) struct TooFewFiles {
     connections: u32,
     needed: u64,

@@ -65,7 +65,9 @@ pub(crate) async fn plugins(admin: &str, plugins: &[String]) -> anyhow::Result<(
 async fn configuration(gateway: &Gateway, number: u64) -> anyhow::Result<()> {
     let mut config = gateway.config.clone();
     config["models"][format!("reload-{number}")] = config["models"][plan::MODEL].clone();
-    let request = client()?.put(format!("{}/admin/v1/config", gateway.admin)).header("if-match", "*");
+    let request = client()?
+        .put(format!("{}/admin/v1/config", gateway.admin))
+        .header("if-match", "*");
     let answer = answer(request, &config).await?;
     anyhow::ensure!(answer["applied"] == true, "it was not applied: {answer}");
     Ok(())
@@ -76,7 +78,9 @@ fn client() -> reqwest::Result<reqwest::Client> {
 }
 
 async fn answer(request: reqwest::RequestBuilder, body: &Value) -> anyhow::Result<Value> {
-    let request = request.header("content-type", "application/json").body(body.to_string());
+    let request = request
+        .header("content-type", "application/json")
+        .body(body.to_string());
     let answer = request.send().await.context("no response")?.bytes().await?;
     serde_json::from_slice(&answer).context("no JSON")
 }

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::filler;
 use super::address::Address;
+use super::filler;
 use super::plan::TOOL;
 use super::scenario::{Client, Format, Mode};
 use super::tag::Tag;
@@ -73,9 +73,15 @@ impl Template {
             "host: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{}",
             to.host,
             body.len(),
-            client.agent.as_ref().map_or_else(String::new, |agent| format!("x-understudy-agent: {agent}\r\n")),
+            client
+                .agent
+                .as_ref()
+                .map_or_else(String::new, |agent| format!("x-understudy-agent: {agent}\r\n")),
         );
-        let key = to.key.as_ref().map_or_else(String::new, |key| format!("authorization: Bearer {key}\r\n"));
+        let key = to
+            .key
+            .as_ref()
+            .map_or_else(String::new, |key| format!("authorization: Bearer {key}\r\n"));
         match client.format {
             Format::Native => after = format!("/turns HTTP/1.1\r\n{common}{key}\r\n"),
             Format::Chat | Format::Messages | Format::Responses => {
@@ -120,7 +126,9 @@ fn messages(client: &Client, last: &str) -> Vec<Value> {
 fn tool(format: Format) -> Value {
     let schema = json!({ "type": "object", "properties": { "number": { "type": "integer" } } });
     match format {
-        Format::Chat | Format::Native => json!({ "type": "function", "function": { "name": TOOL, "parameters": schema } }),
+        Format::Chat | Format::Native => {
+            json!({ "type": "function", "function": { "name": TOOL, "parameters": schema } })
+        }
         Format::Responses => json!({ "type": "function", "name": TOOL, "parameters": schema }),
         Format::Messages => json!({ "name": TOOL, "input_schema": schema }),
     }

@@ -91,7 +91,10 @@ impl Stage {
         Ok(Self {
             clock,
             scenario,
-            sides: [side].into_iter().chain(other.map(|other| other.side("other"))).collect(),
+            sides: [side]
+                .into_iter()
+                .chain(other.map(|other| other.side("other")))
+                .collect(),
             gateway,
             simulated,
         })

@@ -120,7 +120,10 @@ impl Tally {
 
     fn error(&mut self, kind: String) {
         let known = self.errors.len() < MOST_KINDS || self.errors.contains_key(&kind);
-        *self.errors.entry(if known { kind } else { "other".to_owned() }).or_default() += 1;
+        *self
+            .errors
+            .entry(if known { kind } else { "other".to_owned() })
+            .or_default() += 1;
     }
 
     /// What the gateway has used of memory by now, and of CPU time since `before`.

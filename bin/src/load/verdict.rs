@@ -27,7 +27,10 @@ pub(crate) struct Expected {
 impl Expected {
     pub(crate) fn of(scenario: &Scenario) -> Self {
         let upstreams = plan::upstreams(scenario);
-        let mut answers: Vec<_> = upstreams.iter().map(|(_, it)| (plan::between_tags(it), it.tool_calls)).collect();
+        let mut answers: Vec<_> = upstreams
+            .iter()
+            .map(|(_, it)| (plan::between_tags(it), it.tool_calls))
+            .collect();
         answers.dedup();
         Self {
             check: scenario.client.check,
@@ -102,7 +105,10 @@ mod tests {
             (answer(Tag { turn: 1, ..TAG }), Flaw::OutOfOrder),
             (answer(Tag { nonce: 1, ..TAG }), Flaw::OutOfOrder),
             (answer(Tag { session: 4, ..TAG }), Flaw::OtherSession),
-            (format!("{right}{}", answer(Tag { session: 4, ..TAG })), Flaw::OtherSession),
+            (
+                format!("{right}{}", answer(Tag { session: 4, ..TAG })),
+                Flaw::OtherSession,
+            ),
         ] {
             assert_eq!(flaw(&wrong, 0), Some(named), "{wrong}");
         }

@@ -19,13 +19,19 @@ pub(super) struct Progress {
 impl Progress {
     pub(super) fn new(quiet: bool, scenario: &Scenario) -> Self {
         // hidden by itself where there is no terminal
-        let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new(1000) };
+        let bar = if quiet {
+            ProgressBar::hidden()
+        } else {
+            ProgressBar::new(1000)
+        };
         let style = ProgressStyle::with_template(BAR).map(|style| style.progress_chars("━━─"));
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         Self {
             bar,
             length: scenario.length(),
-            turns: scenario.turns.map(|turns| u64::from(turns) * u64::from(scenario.sessions)),
+            turns: scenario
+                .turns
+                .map(|turns| u64::from(turns) * u64::from(scenario.sessions)),
         }
     }
 
@@ -45,7 +51,8 @@ impl Progress {
         )]
         let part = (part.clamp(0.0, 1.0) * 1000.0) as u64;
         let percentile = |percent| tally.turn.percentile(percent).unwrap_or_default();
-        self.bar.set_prefix(format!("{} {}/{}", glance.side, glance.round, glance.rounds));
+        self.bar
+            .set_prefix(format!("{} {}/{}", glance.side, glance.round, glance.rounds));
         self.bar.set_message(format!(
             "{} whole ({:.0}/s), {} errors, {} lost, {} running, p50 {:.1?}, p99 {:.1?}",
             tally.whole,

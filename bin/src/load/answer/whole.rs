@@ -31,7 +31,11 @@ fn chat(choice: &Value, heard: &mut Heard) -> bool {
 
 fn messages(answer: &Value, heard: &mut Heard) -> bool {
     let content = &answer["content"];
-    content.as_array().into_iter().flatten().for_each(|block| heard.say(&block["text"]));
+    content
+        .as_array()
+        .into_iter()
+        .flatten()
+        .for_each(|block| heard.say(&block["text"]));
     heard.calls += count(content, |block| block["type"] == "tool_use");
     answer["stop_reason"].is_string()
 }
@@ -45,6 +49,11 @@ fn responses(answer: &Value, heard: &mut Heard) -> bool {
 }
 
 fn count(list: &Value, wanted: impl Fn(&Value) -> bool) -> u32 {
-    let count = list.as_array().into_iter().flatten().filter(|item| wanted(item)).count();
+    let count = list
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter(|item| wanted(item))
+        .count();
     u32::try_from(count).unwrap_or(u32::MAX)
 }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use super::Report;
 use super::plot::{Line, plot};
 use super::text::{counts, in_ms, number, ordered};
 use super::timeline::Timeline;
-use super::Report;
 use crate::load::figures::Figures;
 
 const STYLE: &str = include_str!("page.css");
@@ -40,7 +40,10 @@ fn expectations(report: &Report) -> String {
         let (class, word) = if it.holds { ("good", "holds") } else { ("bad", "broken") };
         let value = it.value.map_or_else(|| "unknown".to_owned(), number);
         let limit = number(it.limit);
-        format!("<tr><th>{}</th><td>{limit}</td><td>{value}</td><td class=\"{class}\">{word}</td></tr>\n", it.name)
+        format!(
+            "<tr><th>{}</th><td>{limit}</td><td>{value}</td><td class=\"{class}\">{word}</td></tr>\n",
+            it.name
+        )
     };
     if report.expectations.is_empty() {
         return String::new();
@@ -64,17 +67,31 @@ fn figures(report: &Report) -> String {
         ("first word", |it| quantiles(&it.first_ms)),
         ("a failover adds", |it| quantiles(&it.failover_ms)),
         ("begun late by", |it| quantiles(&it.late_ms)),
-        ("CPU per turn", |it| it.cpu_ms_per_turn.map_or_else(|| "unknown".to_owned(), in_ms)),
-        ("memory", |it| it.rss_bytes.map_or_else(|| "unknown".to_owned(), |rss| format!("{:.1} MiB", rss as f64 / f64::from(1 << 20)))),
+        ("CPU per turn", |it| {
+            it.cpu_ms_per_turn.map_or_else(|| "unknown".to_owned(), in_ms)
+        }),
+        ("memory", |it| {
+            it.rss_bytes.map_or_else(
+                || "unknown".to_owned(),
+                |rss| format!("{:.1} MiB", rss as f64 / f64::from(1 << 20)),
+            )
+        }),
     ];
     let mut table = "<table>\n".to_owned();
     for (name, cell) in rows {
-        let cells: String = report.gateways.iter().map(|it| format!("<td>{}</td>", cell(it))).collect();
+        let cells: String = report
+            .gateways
+            .iter()
+            .map(|it| format!("<td>{}</td>", cell(it)))
+            .collect();
         // writing to a string cannot fail
         let _ = writeln!(table, "<tr><th>{name}</th>{cells}</tr>");
     }
     for (name, ratio) in report.ratios.iter().flat_map(|ratios| ratios.named()) {
-        let _ = writeln!(table, "<tr><th>{name}, ratio</th><td colspan=\"2\">{ratio:.2} ×</td></tr>");
+        let _ = writeln!(
+            table,
+            "<tr><th>{name}, ratio</th><td colspan=\"2\">{ratio:.2} ×</td></tr>"
+        );
     }
     table + "</table>\n"
 }
@@ -105,8 +122,16 @@ fn plots(timelines: &[Timeline]) -> String {
         ));
         let latency = [of("p99", 1, &line.p99_ms), of("p50", 0, &line.p50_ms)];
         all.push_str(&plot(&format!("{name}: latency in ms"), &line.at, &latency));
-        all.push_str(&plot(&format!("{name}: busy cores"), &line.at, &[of("CPU", 0, &line.cpu)]));
-        all.push_str(&plot(&format!("{name}: memory in MiB"), &line.at, &[of("RSS", 0, &line.rss_mib)]));
+        all.push_str(&plot(
+            &format!("{name}: busy cores"),
+            &line.at,
+            &[of("CPU", 0, &line.cpu)],
+        ));
+        all.push_str(&plot(
+            &format!("{name}: memory in MiB"),
+            &line.at,
+            &[of("RSS", 0, &line.rss_mib)],
+        ));
     }
     all
 }

@@ -51,7 +51,9 @@ impl Report {
             [one, other] => Some(Ratios::of(&one.rounds, &other.rounds)),
             _ => None,
         };
-        let first = gateways.first().map(|first| expectation::judge(&scenario.expect, first, ratios.as_ref()));
+        let first = gateways
+            .first()
+            .map(|first| expectation::judge(&scenario.expect, first, ratios.as_ref()));
         let expectations = first.unwrap_or_default();
         Ok(Self {
             scenario: name,

@@ -24,7 +24,10 @@ pub(super) fn plot(title: &str, at: &[f64], lines: &[Line<'_>]) -> String {
         return String::new();
     }
     let highest = known.iter().flat_map(|line| line.values).copied().fold(0.0, f64::max);
-    let (top, last) = (round_up(highest), at.last().copied().unwrap_or(1.0).max(f64::MIN_POSITIVE));
+    let (top, last) = (
+        round_up(highest),
+        at.last().copied().unwrap_or(1.0).max(f64::MIN_POSITIVE),
+    );
     let x = |at: f64| LEFT + at / last * (WIDTH - LEFT - RIGHT);
     let y = |value: f64| HEIGHT - BOTTOM - value / top * (HEIGHT - BOTTOM - TOP);
     let mut svg = format!("<figure><figcaption>{title}");
@@ -32,20 +35,41 @@ pub(super) fn plot(title: &str, at: &[f64], lines: &[Line<'_>]) -> String {
     for line in &known {
         let _ = write!(svg, " <span class=\"key c{}\">{}</span>", line.colour, line.name);
     }
-    let _ = write!(svg, "</figcaption><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">");
+    let _ = write!(
+        svg,
+        "</figcaption><svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">"
+    );
     for part in 0..=4 {
         let value = top * f64::from(part) / 4.0;
         let (y, end, label) = (y(value), WIDTH - RIGHT, short(value));
         let _ = write!(svg, "<path class=\"grid\" d=\"M{LEFT} {y:.1}H{end}\"/>");
-        let _ = write!(svg, "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>", LEFT - 6.0, y + 4.0);
+        let _ = write!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{label}</text>",
+            LEFT - 6.0,
+            y + 4.0
+        );
         let at = last * f64::from(part) / 4.0;
         let label = short(at);
-        let _ = write!(svg, "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label} s</text>", x(at).min(WIDTH - 16.0), HEIGHT - 5.0);
+        let _ = write!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{label} s</text>",
+            x(at).min(WIDTH - 16.0),
+            HEIGHT - 5.0
+        );
     }
     for line in known {
-        let points = at.iter().zip(line.values).map(|(at, value)| format!("{:.1},{:.1}", x(*at), y(*value)));
+        let points = at
+            .iter()
+            .zip(line.values)
+            .map(|(at, value)| format!("{:.1},{:.1}", x(*at), y(*value)));
         let points: Vec<String> = points.collect();
-        let _ = write!(svg, "<polyline class=\"c{}\" points=\"{}\"/>", line.colour, points.join(" "));
+        let _ = write!(
+            svg,
+            "<polyline class=\"c{}\" points=\"{}\"/>",
+            line.colour,
+            points.join(" ")
+        );
     }
     svg + "</svg></figure>\n"
 }
@@ -76,10 +100,20 @@ mod tests {
 
     #[test]
     fn axes_end_at_round_numbers() {
-        for (value, top) in [(0.0, 1.0), (0.7, 1.0), (3.1, 5.0), (17.0, 20.0), (99.0, 100.0), (101.0, 200.0)] {
+        for (value, top) in [
+            (0.0, 1.0),
+            (0.7, 1.0),
+            (3.1, 5.0),
+            (17.0, 20.0),
+            (99.0, 100.0),
+            (101.0, 200.0),
+        ] {
             assert!((round_up(value) - top).abs() < 1e-9, "{value}");
         }
-        assert_eq!([short(0.0), short(0.25), short(12_500.0), short(3.5)], ["0", "0.25", "12k", "3.5"]);
+        assert_eq!(
+            [short(0.0), short(0.25), short(12_500.0), short(3.5)],
+            ["0", "0.25", "12k", "3.5"]
+        );
     }
 
     #[test]

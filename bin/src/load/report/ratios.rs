@@ -21,7 +21,11 @@ impl Ratios {
     pub(crate) fn of(one: &[Tally], other: &[Tally]) -> Self {
         let ratio = |figure: &dyn Fn(&Tally) -> Option<f64>| {
             let rounds = one.iter().zip(other);
-            median(rounds.filter_map(|(one, other)| divided(figure(one)?, figure(other)?)).collect())
+            median(
+                rounds
+                    .filter_map(|(one, other)| divided(figure(one)?, figure(other)?))
+                    .collect(),
+            )
         };
         let percentile = |percent| move |tally: &Tally| tally.turn.percentile(percent).map(|it| it.as_secs_f64());
         Self {

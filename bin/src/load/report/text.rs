@@ -30,7 +30,12 @@ pub(super) fn of(report: &Report) -> String {
 
 fn gateway(text: &mut String, it: &Figures) {
     // writing to a string cannot fail
-    let _ = writeln!(text, "\n{} {} ({} rounds, {:.1} s)", it.name, it.url, it.rounds, it.seconds);
+    let noun = if it.rounds == 1 { "round" } else { "rounds" };
+    let _ = writeln!(
+        text,
+        "\n{} {} ({} {noun}, {:.1} s)",
+        it.name, it.url, it.rounds, it.seconds
+    );
     let _ = writeln!(
         text,
         "  turns    {} begun, {} whole ({:.1}/s), {} failed over",
@@ -39,7 +44,11 @@ fn gateway(text: &mut String, it: &Figures) {
     let _ = writeln!(text, "  errors   {}", counts(it.errors_in_all(), &it.errors));
     let _ = writeln!(text, "  lost     {}", counts(it.lost_in_all(), &it.lost));
     if it.not_begun > 0 {
-        let _ = writeln!(text, "  waiting  {} were due and not begun: nobody answered fast enough", it.not_begun);
+        let _ = writeln!(
+            text,
+            "  waiting  {} were due and not begun: nobody answered fast enough",
+            it.not_begun
+        );
     }
     for (name, quantiles) in [
         ("turn", &it.turn_ms),
@@ -56,21 +65,30 @@ fn gateway(text: &mut String, it: &Figures) {
         let _ = writeln!(text, "  steps    {}", steps.join(", "));
     }
     let cpu = it.cpu_ms_per_turn.map(|cpu| format!("{cpu:.3} ms CPU per turn"));
-    let rss = it.rss_bytes.map(|rss| format!("{:.1} MiB at most", rss as f64 / f64::from(1 << 20)));
+    let rss = it
+        .rss_bytes
+        .map(|rss| format!("{:.1} MiB at most", rss as f64 / f64::from(1 << 20)));
     let used: Vec<String> = cpu.into_iter().chain(rss).collect();
     if !used.is_empty() {
         let _ = writeln!(text, "  gateway  {}", used.join(", "));
     }
     if let Some(reloads) = &it.reloads {
         let longest = reloads.longest_ms;
-        let _ = writeln!(text, "  reloads  {} applied, {} refused, the longest {longest:.0} ms", reloads.applied, reloads.refused);
+        let _ = writeln!(
+            text,
+            "  reloads  {} applied, {} refused, the longest {longest:.0} ms",
+            reloads.applied, reloads.refused
+        );
         for why in reloads.why.iter().take(TOLD) {
             let _ = writeln!(text, "           {why}");
         }
     }
     let (share, cpu) = (it.driver.cpu_share * 100.0, it.driver.cpu_us_per_turn);
     let lag = it.driver.lag_ms.get("p99").copied().unwrap_or_default();
-    let _ = writeln!(text, "  driver   {share:.0} % of a core, {cpu:.0} µs CPU per turn, wakes {lag:.1} ms late (p99)");
+    let _ = writeln!(
+        text,
+        "  driver   {share:.0} % of a core, {cpu:.0} µs CPU per turn, wakes {lag:.1} ms late (p99)"
+    );
 }
 
 fn expectations(text: &mut String, report: &Report) {
@@ -91,7 +109,10 @@ fn expectations(text: &mut String, report: &Report) {
 
 /// A sum and what it is made of.
 pub(super) fn counts<K: AsRef<str>>(sum: u64, kinds: &std::collections::BTreeMap<K, u64>) -> String {
-    let kinds: Vec<String> = kinds.iter().map(|(kind, count)| format!("{} {count}", kind.as_ref())).collect();
+    let kinds: Vec<String> = kinds
+        .iter()
+        .map(|(kind, count)| format!("{}: {count}", kind.as_ref()))
+        .collect();
     match kinds.is_empty() {
         true => sum.to_string(),
         false => format!("{sum} ({})", kinds.join(", ")),
@@ -99,7 +120,7 @@ pub(super) fn counts<K: AsRef<str>>(sum: u64, kinds: &std::collections::BTreeMap
 }
 
 fn in_line(quantiles: &Quantiles) -> String {
-    let named = super::text::ordered(quantiles).map(|(name, value)| format!("{name} {}", in_ms(value)));
+    let named = ordered(quantiles).map(|(name, value)| format!("{name} {}", in_ms(value)));
     named.collect::<Vec<_>>().join("  ")
 }
 
@@ -112,6 +133,7 @@ pub(super) fn ordered(quantiles: &Quantiles) -> impl Iterator<Item = (&'static s
 /// With as many digits as mean something.
 pub(super) fn in_ms(value: f64) -> String {
     match value {
+        value if value < 0.0005 => "0 ms".to_owned(),
         value if value < 1.0 => format!("{value:.3} ms"),
         value if value < 100.0 => format!("{value:.1} ms"),
         value => format!("{value:.0} ms"),
@@ -120,5 +142,9 @@ pub(super) fn in_ms(value: f64) -> String {
 
 /// A figure of an expectation: whole where it is.
 pub(super) fn number(value: f64) -> String {
-    if value.fract() == 0.0 { format!("{value:.0}") } else { format!("{value:.3}") }
+    if value.fract() == 0.0 {
+        format!("{value:.0}")
+    } else {
+        format!("{value:.3}")
+    }
 }

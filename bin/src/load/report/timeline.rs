@@ -56,6 +56,7 @@ impl Timeline {
         self.p50_ms.push(millis(point.p50));
         self.p99_ms.push(millis(point.p99));
         self.cpu.extend(point.cpu.map(|cpu| cpu.as_secs_f64() / seconds));
-        self.rss_mib.extend(point.rss.map(|rss| rss as f64 / f64::from(1 << 20)));
+        self.rss_mib
+            .extend(point.rss.map(|rss| rss as f64 / f64::from(1 << 20)));
     }
 }

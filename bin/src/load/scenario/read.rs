@@ -66,7 +66,10 @@ fn scenario(root: &Field<'_>) -> Scenario {
         times(keys, &mut it);
         client(&keys.key("client"), &mut it.client);
         it.upstreams = upstreams(&keys.key("upstreams"));
-        it.gateway = keys.key("gateway").own_settings().map_or_else(|| json!({}), |own| own.value);
+        it.gateway = keys
+            .key("gateway")
+            .own_settings()
+            .map_or_else(|| json!({}), |own| own.value);
         let reloads = keys.key("reloads");
         it.reloads = (!reloads.is_absent()).then(|| self::reloads(&reloads));
         expect::read(&keys.key("expect"), &mut it.expect);
@@ -141,7 +144,10 @@ fn client(field: &Field<'_>, client: &mut Client) {
         client.check = keys.key("check").choice().unwrap_or(client.check);
         for field in [history, tool] {
             if client.format == Format::Native && !field.is_absent() {
-                field.refuse("is not for the native API", "remove it: the gateway keeps the transcript and has the tools");
+                field.refuse(
+                    "is not for the native API",
+                    "remove it: the gateway keeps the transcript and has the tools",
+                );
             }
         }
     });
@@ -150,15 +156,18 @@ fn client(field: &Field<'_>, client: &mut Client) {
 fn upstreams(field: &Field<'_>) -> Vec<(String, Upstream)> {
     let mut upstreams: Vec<(String, Upstream)> = Vec::new();
     for (name, entry) in field.entries() {
+        let upstream = upstream(&entry);
         let Some(target) = ModelRef::parse(&name) else {
             entry.refuse("is not named `provider/model`", "name it like aurora/lead");
             continue;
         };
-        let upstream = upstream(&entry);
         let provider = format!("{}/", target.provider);
         let other = |(name, it): &&(String, Upstream)| name.starts_with(&provider) && it.api != upstream.api;
         if upstreams.iter().find(other).is_some() {
-            entry.refuse("speaks another wire format than this provider's other models", "name another provider");
+            entry.refuse(
+                "speaks another wire format than this provider's other models",
+                "name another provider",
+            );
         }
         upstreams.push((name.to_string(), upstream));
     }
@@ -189,7 +198,10 @@ fn faults(field: &Field<'_>) -> Vec<Fault> {
             needed(&what, "say what goes wrong: overloaded");
             let (from, lasts) = (duration(keys, "from"), keys.key("lasts").duration());
             if end.is_none_or(|end| from < end) {
-                item.refuse("begins before the one above it has ended", "give them their order, and `lasts`");
+                item.refuse(
+                    "begins before the one above it has ended",
+                    "give them their order, and `lasts`",
+                );
             }
             end = lasts.map(|lasts| from + lasts);
             faults.extend(what.choice().map(|what| Fault { from, lasts, what }));
@@ -208,7 +220,9 @@ fn reloads(field: &Field<'_>) -> Reloads {
         needed(&every, "say how long after each other: 2s");
         reloads.every = every.duration().unwrap_or(reloads.every);
         let plugins = keys.key("plugins").items();
-        let ids = plugins.iter().filter_map(|item| item.required_text("write the id of a plugin"));
+        let ids = plugins
+            .iter()
+            .filter_map(|item| item.required_text("write the id of a plugin"));
         reloads.plugins = ids.map(|id| id.value).collect();
     });
     reloads

@@ -35,6 +35,7 @@ impl Latencies {
         self.0.reset();
     }
 
+    #[cfg(test)]
     pub(crate) fn count(&self) -> u64 {
         self.0.len()
     }
@@ -43,10 +44,6 @@ impl Latencies {
     pub(crate) fn percentile(&self, percent: f64) -> Option<Duration> {
         let there = !self.0.is_empty();
         there.then(|| Duration::from_micros(self.0.value_at_percentile(percent)))
-    }
-
-    pub(crate) fn longest(&self) -> Option<Duration> {
-        self.percentile(100.0)
     }
 }
 

@@ -80,7 +80,9 @@ impl Points {
         self.open.p50 = self.took.percentile(50.0).unwrap_or_default();
         self.open.p99 = self.took.percentile(99.0).unwrap_or_default();
         self.open.rss = usage.map(|usage| usage.rss);
-        self.open.cpu = usage.zip(self.usage).map(|(now, before)| now.cpu.saturating_sub(before.cpu));
+        self.open.cpu = usage
+            .zip(self.usage)
+            .map(|(now, before)| now.cpu.saturating_sub(before.cpu));
         self.usage = usage;
         self.took.clear();
         let next = Point {
