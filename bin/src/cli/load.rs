@@ -15,7 +15,7 @@ use super::{Exit, output};
 use crate::config::{ConfigError, ServerConfig, report as problems};
 use crate::load::report::Report;
 use crate::load::scenario::{self, Check, Scenario};
-use crate::load::{Address, Other, Stage, make_room, play};
+use crate::load::{Address, Core, Other, Stage, make_room, move_to, play};
 
 /// What is played when no scenario is named.
 const USUAL: &str = include_str!("load/usual.yaml");
@@ -49,6 +49,9 @@ pub(super) struct Args {
     /// Where the simulator listens: gateways that run already ask http://ADDRESS/<provider>/v1.
     #[arg(long, value_name = "ADDRESS")]
     sim: Option<SocketAddr>,
+    /// Give the gateway that is started a core for itself, and driver and simulator another: figures of CPU then do not mix.
+    #[arg(long)]
+    pin: bool,
     /// Print the JSON Schema of scenarios, and play nothing.
     #[arg(long, exclusive = true)]
     schema: bool,
@@ -140,7 +143,16 @@ async fn set(scenario: Scenario, args: &Args) -> anyhow::Result<Stage> {
     let target = other(&args.target, args.pid, &args.metrics)?;
     let compared = other(&args.compare, args.compare_pid, &None)?;
     let program = std::env::current_exe().context("this program cannot be found")?;
-    Stage::set(scenario, target, compared, args.sim, program).await
+    let pinned = |core| move_to(core).context("--pin: the cores 0 and 1 cannot be used");
+    if args.pin {
+        // who is started stays where it was started
+        pinned(Core::Measured)?;
+    }
+    let stage = Stage::set(scenario, target, compared, args.sim, program).await?;
+    if args.pin {
+        pinned(Core::Other)?;
+    }
+    Ok(stage)
 }
 
 /// Waits for the end. Whoever asks for a stop gets what was measured until then.

@@ -20,7 +20,7 @@ const PERCENTILES: [(&str, f64); 6] = [
 ];
 /// A driver whose thread is busier than this may be what is measured.
 const BUSY: f64 = 0.85;
-/// So may one that wakes later than this once in a hundred times.
+/// One that wakes later than this once in a hundred times was not let.
 const LATE_MS: f64 = 10.0;
 
 /// Milliseconds by name of the percentile; empty where there is nothing.
@@ -70,8 +70,19 @@ pub(crate) struct DriverFigures {
     pub(crate) cpu_share: f64,
     pub(crate) cpu_us_per_turn: f64,
     pub(crate) lag_ms: Quantiles,
-    /// Whether it may be what was measured.
-    pub(crate) is_bottleneck: bool,
+    pub(crate) limit: Limit,
+}
+
+/// Whether the driver, and not the gateway, may be what was measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Limit {
+    /// It kept up.
+    None,
+    /// Its thread was busy all the time.
+    Thread,
+    /// It had time, and was not woken: others kept the cores.
+    Machine,
 }
 
 impl Figures {
@@ -139,7 +150,13 @@ impl DriverFigures {
         Ok(Self {
             cpu_share,
             cpu_us_per_turn: millis(cpu) * 1000.0 / begun.max(1) as f64,
-            is_bottleneck: cpu_share > BUSY || lag_ms.get("p99").is_some_and(|lag| *lag > LATE_MS),
+            limit: if cpu_share > BUSY {
+                Limit::Thread
+            } else if lag_ms.get("p99").is_some_and(|lag| *lag > LATE_MS) {
+                Limit::Machine
+            } else {
+                Limit::None
+            },
             lag_ms,
         })
     }

@@ -13,6 +13,7 @@ mod expectation;
 mod figures;
 mod filler;
 mod gateway;
+mod limits;
 mod meter;
 mod plan;
 mod play;
@@ -28,6 +29,6 @@ mod tally;
 mod verdict;
 
 pub(crate) use address::Address;
+pub(crate) use limits::{Core, make_room, move_to};
 pub(crate) use play::{Glance, play};
-pub(crate) use process::make_room;
 pub(crate) use stage::{Other, Stage};

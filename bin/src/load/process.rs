@@ -1,14 +1,10 @@
-//! What processes and threads use, as `/proc` tells; and where they run.
+//! What processes and threads use, as `/proc` tells.
 
 use std::fs;
 use std::time::Duration;
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
-
 /// The length of a tick in `/proc/<pid>/stat`: user space sees 100 a second on every Linux.
 const TICK: Duration = Duration::from_millis(10);
-/// Descriptors beside those of connections: listeners, files, pipes, the simulator's side.
-const SPARE_FILES: u64 = 200;
 
 /// What a process has used.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -47,43 +43,6 @@ fn rss_in(status: &str) -> Option<u64> {
     Some(kib << 10)
 }
 
-/// There are not enough file descriptors, nor may this process have more.
-#[derive(Debug, thiserror::Error)]
-#[error(
-    "{connections} connections need {needed} open files and {allowed} are allowed: raise the limit (ulimit -n {needed}) or lower `connections`"
-)]
-pub(crate) struct TooFewFiles {
-    connections: u32,
-    needed: u64,
-    allowed: u64,
-}
-
-/// Makes room for so many connections, at both ends of which this process may stand; children have the same limit.
-///
-/// # Errors
-/// The hard limit is too low.
-pub(crate) fn make_room(connections: u32) -> Result<(), TooFewFiles> {
-    // the simulator may hold one for each turn under way
-    let needed = 2 * u64::from(connections) + SPARE_FILES;
-    let limit = getrlimit(Resource::Nofile);
-    if limit.current.is_none_or(|current| current >= needed) {
-        return Ok(());
-    }
-    let allowed = limit.maximum.unwrap_or(u64::MAX);
-    let raised = Rlimit {
-        current: Some(needed),
-        maximum: limit.maximum,
-    };
-    match needed <= allowed && setrlimit(Resource::Nofile, raised).is_ok() {
-        true => Ok(()),
-        false => Err(TooFewFiles {
-            connections,
-            needed,
-            allowed,
-        }),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -100,17 +59,5 @@ mod tests {
     fn a_process_that_is_not_there_uses_nothing() {
         assert!(Usage::of(std::process::id()).is_some_and(|usage| usage.rss > 0));
         assert_eq!(Usage::of(u32::MAX), None);
-    }
-
-    #[test]
-    fn connections_that_no_limit_allows_are_refused_with_a_way_out() {
-        let error = TooFewFiles {
-            connections: 10,
-            needed: 220,
-            allowed: 100,
-        };
-        let text = "10 connections need 220 open files and 100 are allowed: raise the limit (ulimit -n 220) or lower `connections`";
-        assert_eq!(error.to_string(), text);
-        assert!(make_room(1).is_ok());
     }
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::expectation::{self, Outcome};
-use super::figures::Figures;
+use super::figures::{Figures, Limit};
 use super::play::Measured;
 use super::scenario::Scenario;
 use super::tally::NoHistogram;
@@ -84,13 +84,18 @@ impl Report {
 
     /// Why the figures may be the driver's own.
     fn caveats(&self) -> impl Iterator<Item = String> {
-        let busy = self.gateways.iter().filter(|it| it.driver.is_bottleneck);
+        let busy = self.gateways.iter().filter(|it| it.driver.limit != Limit::None);
         busy.map(|it| {
+            let (busy, late) = (it.driver.cpu_share * 100.0, it.driver.lag_ms.get("p99"));
+            let why = match it.driver.limit {
+                Limit::Thread => "the driver's thread had no more time to give",
+                Limit::Machine => "the machine had no time for the driver",
+                Limit::None => "",
+            };
             format!(
-                "{}: the driver may be what was measured: its thread was busy {:.0} % of the time and woke {:.1} ms late (p99)",
+                "{}: these are not the gateway's figures alone: {why} (busy {busy:.0} % of the time, {:.1} ms late, p99)",
                 it.name,
-                it.driver.cpu_share * 100.0,
-                it.driver.lag_ms.get("p99").copied().unwrap_or_default()
+                late.copied().unwrap_or_default()
             )
         })
     }

@@ -9,6 +9,7 @@ use understudy_messages::settings::Api;
 use crate::config::document::{Bytes, Count, Decimal, Entries, Flag, Time, Whole, Word};
 use crate::config::schema::schema_of;
 
+mod defaults;
 mod expect;
 mod read;
 #[cfg(test)]

@@ -44,6 +44,14 @@ fn every_example_can_be_played_and_fits_the_schema() {
 }
 
 #[test]
+fn the_sample_of_the_documentation_is_a_scenario() {
+    let text = include_str!("../../../../docs/load.md");
+    let (_, sample) = text.split_once("```yaml\n").expect("has a sample");
+    let (sample, _) = sample.split_once("```").expect("ends");
+    assert!(read(sample).is_ok(), "{:?}", read(sample));
+}
+
+#[test]
 fn short_examples_take_less_than_a_minute() {
     for path in examples()
         .iter()
