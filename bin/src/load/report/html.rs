@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::Report;
 use super::plot::{Line, plot};
-use super::text::{counts, in_ms, number, ordered};
+use super::text::{counts, in_mib, in_ms, number, ordered};
 use super::timeline::Timeline;
 use crate::load::figures::Figures;
 
@@ -71,10 +71,8 @@ fn figures(report: &Report) -> String {
             it.cpu_ms_per_turn.map_or_else(|| "unknown".to_owned(), in_ms)
         }),
         ("memory", |it| {
-            it.rss_bytes.map_or_else(
-                || "unknown".to_owned(),
-                |rss| format!("{:.1} MiB", rss as f64 / f64::from(1 << 20)),
-            )
+            it.rss_bytes
+                .map_or_else(|| "unknown".to_owned(), |rss| format!("{:.1} MiB", in_mib(rss)))
         }),
     ];
     let mut table = "<table>\n".to_owned();

@@ -29,27 +29,14 @@ pub(super) fn of(report: &Report) -> String {
 }
 
 fn gateway(text: &mut String, it: &Figures) {
-    // writing to a string cannot fail
     let noun = if it.rounds == 1 { "round" } else { "rounds" };
+    // writing to a string cannot fail
     let _ = writeln!(
         text,
         "\n{} {} ({} {noun}, {:.1} s)",
         it.name, it.url, it.rounds, it.seconds
     );
-    let _ = writeln!(
-        text,
-        "  turns    {} begun, {} whole ({:.1}/s), {} failed over",
-        it.turns, it.whole, it.goodput, it.failed_over
-    );
-    let _ = writeln!(text, "  errors   {}", counts(it.errors_in_all(), &it.errors));
-    let _ = writeln!(text, "  lost     {}", counts(it.lost_in_all(), &it.lost));
-    if it.not_begun > 0 {
-        let _ = writeln!(
-            text,
-            "  waiting  {} were due and not begun: nobody answered fast enough",
-            it.not_begun
-        );
-    }
+    turns(text, it);
     for (name, quantiles) in [
         ("turn", &it.turn_ms),
         ("first", &it.first_ms),
@@ -64,20 +51,41 @@ fn gateway(text: &mut String, it: &Figures) {
         let steps: Vec<String> = it.steps.iter().map(|goodput| format!("{goodput:.1}/s")).collect();
         let _ = writeln!(text, "  steps    {}", steps.join(", "));
     }
+    costs(text, it);
+}
+
+fn turns(text: &mut String, it: &Figures) {
+    // writing to a string cannot fail
+    let _ = writeln!(
+        text,
+        "  turns    {} begun, {} whole ({:.1}/s), {} failed over",
+        it.turns, it.whole, it.goodput, it.failed_over
+    );
+    let _ = writeln!(text, "  errors   {}", counts(it.errors_in_all(), &it.errors));
+    let _ = writeln!(text, "  lost     {}", counts(it.lost_in_all(), &it.lost));
+    if it.not_begun > 0 {
+        let _ = writeln!(
+            text,
+            "  waiting  {} were due and not begun: nobody answered fast enough",
+            it.not_begun
+        );
+    }
+}
+
+/// What it took: of the gateway, for reloads, of the driver.
+fn costs(text: &mut String, it: &Figures) {
     let cpu = it.cpu_ms_per_turn.map(|cpu| format!("{cpu:.3} ms CPU per turn"));
-    let rss = it
-        .rss_bytes
-        .map(|rss| format!("{:.1} MiB at most", rss as f64 / f64::from(1 << 20)));
+    let rss = it.rss_bytes.map(|rss| format!("{:.1} MiB at most", in_mib(rss)));
     let used: Vec<String> = cpu.into_iter().chain(rss).collect();
+    // writing to a string cannot fail
     if !used.is_empty() {
         let _ = writeln!(text, "  gateway  {}", used.join(", "));
     }
     if let Some(reloads) = &it.reloads {
-        let longest = reloads.longest_ms;
+        let (applied, refused, longest) = (reloads.applied, reloads.refused, reloads.longest_ms);
         let _ = writeln!(
             text,
-            "  reloads  {} applied, {} refused, the longest {longest:.0} ms",
-            reloads.applied, reloads.refused
+            "  reloads  {applied} applied, {refused} refused, the longest {longest:.0} ms"
         );
         for why in reloads.why.iter().take(TOLD) {
             let _ = writeln!(text, "           {why}");
@@ -147,4 +155,9 @@ pub(super) fn number(value: f64) -> String {
     } else {
         format!("{value:.3}")
     }
+}
+
+/// Bytes as people count them.
+pub(super) fn in_mib(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
 }

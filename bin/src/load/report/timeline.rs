@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::text::in_mib;
 use crate::load::figures::millis;
 use crate::load::play::Measured;
 use crate::load::tally::Point;
@@ -56,7 +57,6 @@ impl Timeline {
         self.p50_ms.push(millis(point.p50));
         self.p99_ms.push(millis(point.p99));
         self.cpu.extend(point.cpu.map(|cpu| cpu.as_secs_f64() / seconds));
-        self.rss_mib
-            .extend(point.rss.map(|rss| rss as f64 / f64::from(1 << 20)));
+        self.rss_mib.extend(point.rss.map(in_mib));
     }
 }
