@@ -44,6 +44,10 @@ impl Driver<'_> {
         let mut round = Round::new(self)?;
         let mut running = FuturesUnordered::new();
         loop {
+            // not where it waits: answers alone may keep it busy
+            if round.beats() {
+                watch(&round.tally);
+            }
             while running.len() < round.most
                 && let Some((turn, tag, connection)) = round.next()
             {
@@ -55,11 +59,7 @@ impl Driver<'_> {
             tokio::select! {
                 biased;
                 Some((receipt, connection)) = running.next(), if !running.is_empty() => round.ended(&receipt, connection),
-                () = self.clock.sleep_until(round.start + wake) => {
-                    if round.woke(wake) {
-                        watch(&round.tally);
-                    }
-                }
+                () = self.clock.sleep_until(round.start + wake) => round.woke(wake),
             }
         }
         Ok(round.finish(self.meter.read().await, before))
@@ -158,13 +158,18 @@ impl<'a> Round<'a> {
         self.idle.extend(connection.map(|connection| (connection, used)));
     }
 
-    /// Time has come, or gone by; whether it is time to show something.
-    fn woke(&mut self, wake: Duration) -> bool {
+    fn woke(&mut self, wake: Duration) {
+        let late = self.now().saturating_sub(wake);
+        self.tally.lag.add(late);
+    }
+
+    /// Looks after everything but turns, where it is time to; whether it was.
+    fn beats(&mut self) -> bool {
         let now = self.now();
-        self.tally.lag.add(now.saturating_sub(wake));
         if now < self.beat {
             return false;
         }
+        self.tally.lag.add(now - self.beat);
         self.beat = now + BEAT;
         let length = self.driver.scenario.length();
         let over = length.is_some_and(|length| now >= length + GRACE);

@@ -161,3 +161,13 @@ async fn there_are_never_more_connections_than_allowed() {
     let tally = driven(text, &simulator.base_url("a"), |_| most = open().max(most)).await;
     assert_eq!((tally.whole, most), (20, 4));
 }
+
+#[tokio::test]
+async fn answers_that_never_pause_keep_nobody_from_looking() {
+    let plan = serde_json::from_value(json!({ "default": { "calls": [answer(|_| {})] } })).expect("is a plan");
+    let simulator = Simulator::start(plan, SimOptions::default()).await.expect("starts");
+    let mut looks = 0;
+    let text = "sessions: 50\nduration: 300ms\nclient: { stream: never }";
+    let tally = driven(text, &simulator.base_url("a"), |_| looks += 1).await;
+    assert!(looks >= 1 && tally.lost_in_all() == 0, "{looks}");
+}
