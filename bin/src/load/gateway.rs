@@ -59,7 +59,7 @@ impl Gateway {
         let pid = child.id();
         let (Some(said), Some(pid)) = (said, pid) else {
             forget(&file);
-            anyhow::bail!("the gateway did not come up: {}", "what it said about it stands above");
+            anyhow::bail!("the gateway did not come up within 30 s, or ended: what it said stands above");
         };
         let text = |key: &str| said[key].as_str().unwrap_or_default().to_owned();
         Ok(Self {
@@ -93,7 +93,7 @@ fn forget(file: &Path) {
     let _already_gone = std::fs::remove_file(file);
 }
 
-/// The first JSON that it writes; what it writes later is read and thrown away by nobody: it writes no more.
+/// The first JSON that it writes; it writes nothing else.
 async fn first_object(mut out: ChildStdout) -> Option<Value> {
     let mut said = Vec::new();
     while said.len() < LONGEST && out.read_buf(&mut said).await.ok()? > 0 {
