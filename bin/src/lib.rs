@@ -6,6 +6,7 @@ pub mod cli;
 pub mod config;
 mod configuration;
 mod http;
+mod load;
 pub mod plugins;
 pub mod scrape;
 

@@ -10,7 +10,9 @@ use understudy_messages::settings::{Api, BrokenStream, ContentFilter, KeyOrder, 
 
 pub(crate) use defaults::{Defaults, Listen, Log, State};
 pub(crate) use plugins::{EngineLimits, Grants, HookAccess, Plugin, Plugins, Slots};
-pub(crate) use scalar::{Attempts, Bytes, Count, Flag, HIDDEN, Queue, Retries, Secret, Status, Time, Word};
+pub(crate) use scalar::{
+    Attempts, Bytes, Count, Decimal, Flag, HIDDEN, Queue, Retries, Secret, Status, Time, Whole, Word,
+};
 
 mod defaults;
 mod plugins;

@@ -55,6 +55,9 @@ impl<const MIN: u32, const MAX: u32> From<u32> for Whole<MIN, MAX> {
     }
 }
 
+/// A number of zero or more, with or without a fraction.
+pub(crate) struct Decimal;
+
 /// `true` or `false`.
 #[derive(Default, Serialize)]
 pub(crate) struct Flag(pub(crate) bool);
@@ -113,6 +116,7 @@ macro_rules! inline_schema {
 inline_schema! {
     [] Time => or_reference(json!({ "type": "string", "pattern": quantity_pattern(&TIME_UNITS) })),
     [] Bytes => or_reference(json!({ "type": ["integer", "string"], "minimum": 1, "pattern": quantity_pattern(&SIZE_UNITS) })),
+    [] Decimal => or_reference(json!({ "type": "number", "minimum": 0 })),
     [] Flag => or_reference(json!({ "type": "boolean" })),
     [] Secret => json_schema!({ "type": "string", "pattern": "^[!-~]+$" }),
     [const MIN: u32, const MAX: u32] Whole<MIN, MAX> => or_reference(json!({ "type": "integer", "minimum": MIN, "maximum": MAX })),
