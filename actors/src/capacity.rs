@@ -97,7 +97,9 @@ impl Capacities {
             Came::Inside(permit) => return Ok(permit),
             Came::Waits(place) => {
                 let _counted = self.telemetry.turns().waits(label);
-                place.wait(&self.clock, until.map_or(last, |until| until.min(last))).await
+                place
+                    .wait(&self.clock, until.map_or(last, |until| until.min(last)))
+                    .await
             }
             Came::TooMany => Err(Shed::QueueFull),
         };
@@ -192,7 +194,12 @@ impl Capacity {
         match entry {
             Entry::Inside => Came::Inside(CapacityPermit(capacity)),
             Entry::Full => Came::TooMany,
-            Entry::Waits { id, lost: _told } => Came::Waits(Standing { capacity, lane, id, called }),
+            Entry::Waits { id, lost: _told } => Came::Waits(Standing {
+                capacity,
+                lane,
+                id,
+                called,
+            }),
         }
     }
 

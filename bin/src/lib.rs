@@ -7,6 +7,7 @@ pub mod config;
 mod configuration;
 mod http;
 mod load;
+mod open_files;
 pub mod plugins;
 pub mod scrape;
 

@@ -27,8 +27,8 @@ use understudy_messages::client::{AnswerHead, ClientChannel, ClientFrame, Client
 use understudy_messages::clock::{Clock, Instant};
 use understudy_messages::events::{Event, SharedEvent};
 use understudy_messages::failure::{Cut, Failure, Reason};
-use understudy_messages::lease::TurnPermit;
 use understudy_messages::ids::{SessionKey, ShardIndex, TurnId};
+use understudy_messages::lease::TurnPermit;
 use understudy_messages::ports::{ProviderPort, ProviderPorts, ShardPort, Slot};
 use understudy_messages::provider::{Answered, Attempt, AttemptError, Perform};
 use understudy_messages::registry::RegisterShard;

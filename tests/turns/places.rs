@@ -40,7 +40,11 @@ fn question_to(model: &str) -> Value {
 
 fn refused(reply: &Reply, status: u16, code: &str, retry_after: &str) {
     assert_eq!(
-        (reply.status, &reply.json()["error"]["code"], reply.header("retry-after")),
+        (
+            reply.status,
+            &reply.json()["error"]["code"],
+            reply.header("retry-after")
+        ),
         (status, &json!(code), retry_after),
         "{}",
         reply.text()
@@ -145,7 +149,7 @@ async fn a_client_that_leaves_while_it_waits_leaves_its_place_in_the_line() {
     let leaves = async {
         stage.called(&lead(), 1).await;
         tokio::select! {
-            _ = stage.ask(&question(false)) => panic!("nobody answers it"),
+            _ = stage.ask(&QUESTION) => panic!("nobody answers it"),
             () = waiting(&stage, "provider", 1) => {}
         }
         while stage.gateway.scrape().await.count(WAITING, &[("bound", "provider")]) > 0 {}
@@ -186,7 +190,11 @@ async fn the_turns_of_an_agent_are_bounded_and_those_of_others_are_not_held_up()
         stage.called(&lead(), 3).await;
         stage.clock.advance(SLOW);
     };
-    assert_eq!(join(agent("one"), passes).await.0.status, 200, "the place is free again");
+    assert_eq!(
+        join(agent("one"), passes).await.0.status,
+        200,
+        "the place is free again"
+    );
 }
 
 #[tokio::test]
@@ -206,7 +214,10 @@ async fn beyond_the_turns_in_flight_one_waits_for_a_place_and_takes_the_next_tha
 async fn who_waits_for_a_place_when_the_gateway_stops_is_told_so() {
     let limits = "defaults: { limits: { in_flight: 1, queue_wait: 9m } }\n";
     let mut stage = Stage::set_with(json!({ "a/m": slow() }), limits).await;
-    let (url, client) = (stage.gateway.api("/v1/chat/completions"), stage.gateway.client().clone());
+    let (url, client) = (
+        stage.gateway.api("/v1/chat/completions"),
+        stage.gateway.client().clone(),
+    );
     let ask = || {
         let request = client.post(&url).body(question(false).to_string()).send();
         async { read(request.await.expect("a response")).await }

@@ -108,7 +108,10 @@ async fn beyond_the_queue_one_is_refused_at_once() {
     let (bound, lane) = (bound(1, 0), lane());
     let _inside = all.try_enter(&Whose::Gateway, &bound).expect("free");
     let refused = all.enter(&Whose::Gateway, &bound, &lane, None);
-    assert_eq!(once(refused).await.expect("no wait").expect_err("full"), Shed::QueueFull);
+    assert_eq!(
+        once(refused).await.expect("no wait").expect_err("full"),
+        Shed::QueueFull
+    );
 }
 
 #[tokio::test]
@@ -187,7 +190,10 @@ async fn in_a_crowd_nobody_is_inside_beyond_the_bound_and_every_place_comes_back
     assert_eq!(all.count(&Whose::Gateway), (0, 0));
 }
 
-#[expect(clippy::disallowed_methods, reason = "a crowd on several threads is what this is about")]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "a crowd on several threads is what this is about"
+)]
 fn beside<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> tokio::task::JoinHandle<T> {
     tokio::spawn(work)
 }

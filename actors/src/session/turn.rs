@@ -150,7 +150,10 @@ impl Turn {
     /// whoever holds one may wait for it.
     async fn wait_among_agents(&self, held: &Held) -> Result<Option<CapacityPermit>, Refusal> {
         let (request, settings) = (&self.run.request, held.generation().roster.settings());
-        let agent = held.generation().roster.agent(request.agent.as_deref(), &request.facts.model);
+        let agent = held
+            .generation()
+            .roster
+            .agent(request.agent.as_deref(), &request.facts.model);
         // an agent that is not known is told of by whoever casts
         let Some((agent, most)) = agent.ok().and_then(|agent| Some((agent, agent.max_concurrent?))) else {
             return Ok(None);
@@ -171,7 +174,11 @@ impl Turn {
     }
 
     fn no_place(&self, why: Shed) -> Refusal {
-        match self.run.deadline.is_some_and(|deadline| deadline <= self.context.clock.now()) {
+        match self
+            .run
+            .deadline
+            .is_some_and(|deadline| deadline <= self.context.clock.now())
+        {
             true => Refusal::Cancelled(CancelCause::CallerDeadline),
             false => Refusal::AgentBusy(why),
         }

@@ -9,8 +9,8 @@ use understudy_messages::ids::Name;
 use understudy_messages::turn::TurnOutcome;
 
 use super::{
-    FAILOVER_DELAY, OTHER, OVERHEAD, STREAMS, Series, TURN_ATTEMPTS, TURN_DURATION, TURN_QUEUE, TURNS, TURNS_IN_FLIGHT, TURNS_SHED,
-    TURNS_WAITING,
+    FAILOVER_DELAY, OTHER, OVERHEAD, STREAMS, Series, TURN_ATTEMPTS, TURN_DURATION, TURN_QUEUE, TURNS, TURNS_IN_FLIGHT,
+    TURNS_SHED, TURNS_WAITING,
 };
 
 /// How a turn ended, as a label.

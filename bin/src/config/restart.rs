@@ -21,10 +21,7 @@ pub(crate) fn needed(started: &ServerConfig, wanted: &ServerConfig) -> Vec<Probl
             "defaults.limits.in_flight",
             was.limits.in_flight != will.limits.in_flight,
         ),
-        (
-            "defaults.limits.unread",
-            was.limits.unread != will.limits.unread,
-        ),
+        ("defaults.limits.unread", was.limits.unread != will.limits.unread),
     ];
     let changed = changes.into_iter().filter(|(_, changed)| *changed);
     changed.map(|(path, _)| problem(path)).collect()

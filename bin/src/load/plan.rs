@@ -113,6 +113,7 @@ pub(crate) fn configuration(scenario: &Scenario, simulator: SocketAddr) -> Value
         "providers": providers,
         "models": models,
         "log": { "level": "error" },
+        "state": { "store": "memory" },
     });
     lay_over(&mut config, &scenario.gateway);
     config

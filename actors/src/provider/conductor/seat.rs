@@ -65,7 +65,9 @@ impl Conductor {
         let (context, turn) = (self.context.clone(), self.turn.clone());
         let began = context.clock.now();
         let wait = async {
-            let entered = context.capacities.enter(place, bound, &turn.agent.name, Some(turn.deadline));
+            let entered = context
+                .capacities
+                .enter(place, bound, &turn.agent.name, Some(turn.deadline));
             tokio::select! {
                 biased;
                 entered = entered => entered.ok(),

@@ -206,13 +206,18 @@ fn bound(keys: &mut Section<'_>) -> Option<Bound> {
     let (queued, waits) = (queue.whole(Queue::RANGE), wait.duration());
     let Some(most) = most(&keys.key("max_concurrent")) else {
         for field in [queue, wait].iter().filter(|field| !field.is_absent()) {
-            field.refuse("stands without `max_concurrent`", "say how many there may be at one time, or remove the key");
+            field.refuse(
+                "stands without `max_concurrent`",
+                "say how many there may be at one time, or remove the key",
+            );
         }
         return None;
     };
     let usual = Bound::of_provider(most);
     Some(Bound {
-        queue: queued.and_then(|queued| usize::try_from(queued).ok()).unwrap_or(usual.queue),
+        queue: queued
+            .and_then(|queued| usize::try_from(queued).ok())
+            .unwrap_or(usual.queue),
         wait: waits.unwrap_or(usual.wait),
         ..usual
     })

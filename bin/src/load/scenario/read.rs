@@ -25,7 +25,7 @@ const LONGEST: usize = 16 << 20;
 /// [`ConfigError::Invalid`] with every problem, those of the gateway's own settings below `gateway`.
 pub(crate) fn parse(text: &str, env: &Environment<'_>) -> Result<Scenario, ConfigError> {
     let root = raw::parse(text)?;
-    let reading = Reading::new(env);
+    let reading = Reading::new(env, None);
     let scenario = scenario(&reading.root(&root));
     let mut problems = reading.into_problems();
     if problems.is_empty() {
