@@ -294,7 +294,9 @@ async fn turns_that_hang_in_a_plugin_hold_up_no_turn_without_it_and_no_place_at_
     let ask = |agent: &'static str| stage.ask_as(&QUESTION, move |it| it.header("x-understudy-agent", agent));
     let crowd = join_all((0..CROWD).map(|_| ask("stuck")));
     let others = async {
-        stage.counts("understudy_turns_in_flight", &[("agent", "stuck")], u64::from(CROWD)).await;
+        stage
+            .counts("understudy_turns_in_flight", &[("agent", "stuck")], u64::from(CROWD))
+            .await;
         let _one = inside.acquire().await.expect("open");
         for _ in 0..100 {
             assert_eq!(ask("free").await.status, 200);

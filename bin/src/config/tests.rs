@@ -331,15 +331,23 @@ fn a_bound_of_a_provider_has_a_queue_and_a_queue_needs_a_bound() {
         let text = format!("providers: {{ openai: {{ api_key: k, models: [m], {keys} }} }}");
         let providers = accepted(&text).settings.providers;
         let provider = providers.values().next().expect("one");
-        provider.bound.map(|bound| (bound.most, bound.queue, bound.wait.as_secs()))
+        provider
+            .bound
+            .map(|bound| (bound.most, bound.queue, bound.wait.as_secs()))
     };
     assert_eq!(bound(""), None);
     assert_eq!(bound("max_concurrent: 3"), Some((3, 100, 5)));
-    assert_eq!(bound("max_concurrent: 3, max_queue: 0, queue_wait: 1s"), Some((3, 0, 1)));
+    assert_eq!(
+        bound("max_concurrent: 3, max_queue: 0, queue_wait: 1s"),
+        Some((3, 0, 1))
+    );
     let text = "providers: { openai: { api_key: k, models: [m], max_queue: 3 } }";
     let problems = refused(text);
     assert_eq!(problems[0].path, "providers.openai.max_queue");
-    assert!(problems[0].message.contains("without `max_concurrent`"), "{problems:#?}");
+    assert!(
+        problems[0].message.contains("without `max_concurrent`"),
+        "{problems:#?}"
+    );
     let none = refused("providers: { openai: { api_key: k, models: [m], max_concurrent: 0 } }");
     assert_eq!(none[0].path, "providers.openai.max_concurrent");
 }
