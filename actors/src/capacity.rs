@@ -126,7 +126,8 @@ impl Capacities {
     }
 
     /// How many are inside, and how many wait.
-    pub fn count(&self, whose: &Whose) -> (usize, usize) {
+    #[cfg(test)]
+    fn count(&self, whose: &Whose) -> (usize, usize) {
         let capacity = self.known(whose);
         capacity.map_or((0, 0), |capacity| {
             let line = capacity.line();

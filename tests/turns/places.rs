@@ -235,6 +235,11 @@ async fn who_waits_for_a_place_when_the_gateway_stops_is_told_so() {
     let (first, refusal) = join(ask(), stops).await;
     assert_eq!(first.status, 200);
     refused(&refusal, 503, "shutting_down", "1");
+    assert_eq!(
+        (first.header("connection"), refusal.header("connection")),
+        ("close", "close"),
+        "their clients know that the connections go"
+    );
 }
 
 #[tokio::test]

@@ -60,6 +60,7 @@ impl<W> Line<W> {
         self.inside
     }
 
+    #[cfg(test)]
     pub(super) const fn waiting(&self) -> usize {
         self.waiting
     }

@@ -170,7 +170,7 @@ async fn in_a_crowd_nobody_is_inside_beyond_the_bound_and_every_place_comes_back
             let bound = Bound {
                 most: MOST,
                 queue: 20,
-                wait: Duration::from_millis(u64::from(number % 3 > 0) * 1000),
+                wait: Duration::from_millis(if number.is_multiple_of(3) { 0 } else { 1000 }),
             };
             let entered = all.enter(&Whose::Gateway, &bound, &lane, None).await;
             if entered.is_ok() {

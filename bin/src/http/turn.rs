@@ -107,7 +107,7 @@ async fn place(shared: &Shared, headers: &HeaderMap) -> Result<CapacityPermit, R
     let until = deadline(headers, shared.clock.now())?;
     let entered = shared.capacities.enter(&Whose::Gateway, &bound, &lane, until).await;
     stays()?;
-    Ok(entered.map_err(|why| busy(why))?)
+    Ok(entered.map_err(busy)?)
 }
 
 /// The agent that a request names, where there is one of that name; else the default one.

@@ -185,7 +185,7 @@ fn a_queue_of_nobody_refuses_at_once() {
 #[test]
 fn whoever_waits_is_turned_away_once() {
     let mut line = Line::default();
-    (0..3).for_each(|who| drop(line.enter(&bound(1, 9), &named(who), who)));
+    (0..3).for_each(|who| assert_ne!(line.enter(&bound(1, 9), &named(who), who), Entry::Full));
     assert_eq!(line.turn_away(), [1, 2]);
     assert_eq!((line.waiting(), line.next()), (0, None));
 }
