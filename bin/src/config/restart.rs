@@ -89,7 +89,7 @@ mod tests {
     fn what_is_bound_or_counted_at_the_start_needs_a_restart_and_the_rest_does_not() {
         let started = config("");
         let fixed = "listen: { api: \"127.0.0.1:1\", admin: \"127.0.0.1:2\" }\nclient_keys: [x]\n\
-            log: { level: debug }\nstate: { store: memory }\ndefaults: { session: { idle: 1m }, limits: { body: 1MB, in_flight: 7, unread: 1m } }\n";
+            log: { level: debug }\nstate: { store: memory }\ndefaults: { session: { idle: 1m }, limits: { body: 1MB, in_flight: 7, unread: 2m } }\n";
         assert_eq!(
             paths(&needed(&started, &config(fixed))),
             [

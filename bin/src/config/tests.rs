@@ -621,7 +621,7 @@ colour: red
       fix:   choose from: off, error, warn, info, debug, trace
 
     colour: is not a known key  (understudy.yaml:18)
-      fix:   choose from: listen, client_keys, admin_token, log, state, providers, models, agents, defaults, plugins
+      fix:   choose from: listen, client_keys, admin_token, log, state, plugins, providers, models, agents, defaults
     "#);
 }
 
