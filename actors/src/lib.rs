@@ -13,6 +13,7 @@
 //!
 //! Strong addresses follow this tree. Everyone else holds a port or a [`Slot`](understudy_messages::ports::Slot).
 
+pub mod capacity;
 pub mod catalog;
 mod engine;
 pub mod hooks;

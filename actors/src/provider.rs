@@ -20,6 +20,7 @@ pub use pool::ProviderPoolActor;
 
 use self::conductor::Conductor;
 use self::ledger::LedgerBook;
+use crate::capacity::Capacities;
 use crate::supervision::{EndOfLife, Tasks};
 use crate::tap::EventTap;
 use crate::telemetry::Telemetry;
@@ -27,6 +28,8 @@ use crate::telemetry::Telemetry;
 /// What every conductor works with.
 #[derive(Clone)]
 pub struct ProviderContext {
+    /// How many attempts a provider may be asked for.
+    pub capacities: Arc<Capacities>,
     /// The clock.
     pub clock: Clock,
     /// Where tasks are counted.

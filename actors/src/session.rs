@@ -36,6 +36,7 @@ use self::memory::Memory;
 use self::shard::TurnFinished;
 use self::store::SessionStore;
 use self::turn::Turn;
+use crate::capacity::Capacities;
 use crate::registry::Admission;
 use crate::supervision::Tasks;
 use crate::tap::EventTap;
@@ -47,6 +48,8 @@ const SESSION_QUEUE: usize = 64;
 /// What every session works with.
 #[derive(Clone)]
 pub struct SessionContext {
+    /// How many turns an agent may have.
+    pub capacities: Arc<Capacities>,
     /// The way to a lease.
     pub admission: Admission,
     /// The clock.

@@ -27,7 +27,7 @@ pub use hooks::HookOutcome;
 pub use http::{HttpMetrics, ROUTES, Route};
 pub use registry::AdmissionMetrics;
 pub use sessions::{SessionEvent, SessionMetrics, StoreOp};
-pub use turns::{AgentMetrics, InFlight, QueueCause, ServedBy, StreamEnd, TurnMetrics, TurnResult};
+pub use turns::{AgentMetrics, Bounded, InFlight, QueueCause, ServedBy, Shed, StreamEnd, TurnMetrics, TurnResult};
 
 /// What kind of series a metric has.
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +111,8 @@ table! {
     TURNS_IN_FLIGHT = "understudy_turns_in_flight", Kind::Gauge, "Turns between acceptance and end, those that wait included";
     TURN_DURATION = "understudy_turn_duration_seconds", Kind::Histogram(DURATION), "From the request to the turn's end";
     TURN_QUEUE = "understudy_turn_queue_seconds", Kind::Histogram(INTERNAL), "Time a turn waited before work began";
+    TURNS_WAITING = "understudy_turns_waiting", Kind::Gauge, "Turns that wait for a place, by whose places are taken";
+    TURNS_SHED = "understudy_turns_shed_total", Kind::Counter, "Turns that found no place, by whose places were taken and whether too many waited or they did for too long";
     OVERHEAD = "understudy_gateway_overhead_seconds", Kind::Histogram(INTERNAL), "A turn's time that was not spent waiting for a provider or a queue";
     ATTEMPTS_TOTAL = "understudy_model_attempts_total", Kind::Counter, "Upstream calls";
     TURN_ATTEMPTS = "understudy_turn_attempts", Kind::Histogram(ATTEMPTS), "Upstream calls of one turn";

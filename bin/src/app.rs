@@ -15,6 +15,7 @@ use actix_web::{HttpServer, web};
 use anyhow::Context;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+use understudy_actors::capacity::{Capacities, Whose};
 use understudy_actors::catalog::CatalogKeeper;
 use understudy_actors::inventory::Loader;
 use understudy_actors::provider::ledger::LedgerBook;
@@ -76,8 +77,8 @@ pub struct Shared {
     pub(crate) tap: EventTap,
     /// How the candidates are, by generation.
     pub(crate) ledgers: Arc<LedgerBook>,
-    /// Turns that may still come.
-    pub(crate) in_flight: Arc<Semaphore>,
+    /// How many turns there may be.
+    pub(crate) capacities: Arc<Capacities>,
     /// Room for request bodies that are still arriving, in KiB.
     pub(crate) arriving: Semaphore,
     /// Responses that later requests may go on from.
@@ -249,6 +250,7 @@ impl App {
         if let Some(registry) = self.shared.registry.get() {
             let _registry_gone = registry.close.send(CloseAdmission).await;
         }
+        self.shared.capacities.turn_away(&Whose::Gateway);
         tokio::join!(self.drain(budget), self.tell_stop());
         let clock = &self.shared.clock;
         let ended = self.last_turn_ended();
@@ -281,9 +283,7 @@ impl App {
     /// Waits for every turn, also those that hold no lease: they wait for their session, perhaps on the arbiter of a
     /// worker that has no connection left and would stop at once.
     async fn last_turn_ended(&self) {
-        let places = self.shared.config.settings.limits.in_flight;
-        let places = u32::try_from(places).unwrap_or(u32::MAX);
-        let _all = self.shared.in_flight.acquire_many(places).await;
+        self.shared.capacities.empty(&Whose::Gateway).await;
     }
 
     async fn wait_until_serving(&self) -> anyhow::Result<()> {
@@ -325,7 +325,7 @@ fn share(
         clock: options.clock.clone(),
         admission: Admission::new(published.clone(), admit.clone(), &supervision),
         ledgers: Arc::default(),
-        in_flight: Arc::new(Semaphore::new(config.settings.limits.in_flight)),
+        capacities: Arc::new(Capacities::new(options.clock.clone(), supervision.telemetry.clone())),
         arriving: Semaphore::new(http::arriving(config.settings.limits.body)),
         responses: Arc::new(http::Responses::new(
             options.clock.clone(),
@@ -414,6 +414,7 @@ fn start_catalogs(shared: &Arc<Shared>) {
 }
 
 fn serve_api(shared: Arc<Shared>, listener: TcpListener, workers: usize) -> io::Result<Server> {
+    let unread = shared.config.settings.limits.unread;
     let server = HttpServer::new(move || {
         let arbiter = SessionArbiter::start(&shared);
         actix_web::App::new()
@@ -422,6 +423,7 @@ fn serve_api(shared: Arc<Shared>, listener: TcpListener, workers: usize) -> io::
     });
     let server = server.workers(workers).tcp_nodelay(true).h1_allow_half_closed(false);
     let server = server.keep_alive(CLIENT_IDLE).client_request_timeout(CLIENT_IDLE);
+    let server = server.on_connect(move |connection, _| http::bound_unread(connection, unread));
     let server = server.disable_signals().shutdown_timeout(CONNECTION_GRACE.as_secs());
     Ok(server.listen(listener)?.run())
 }

@@ -54,6 +54,7 @@ impl SessionArbiter {
 fn start_shard(shared: &Arc<Shared>) -> Arc<Slot<ShardPort>> {
     let slot = Arc::new(Slot::default());
     let context = SessionContext {
+        capacities: shared.capacities.clone(),
         admission: shared.admission.clone(),
         clock: shared.clock.clone(),
         tasks: shared.supervision.tasks.clone(),
@@ -79,6 +80,7 @@ fn start_shard(shared: &Arc<Shared>) -> Arc<Slot<ShardPort>> {
 fn start_pool(shared: &Arc<Shared>) -> Arc<Slot<Recipient<StartProviders>>> {
     let slot = Arc::new(Slot::default());
     let context = ProviderContext {
+        capacities: shared.capacities.clone(),
         clock: shared.clock.clone(),
         tasks: shared.supervision.tasks.clone(),
         telemetry: shared.supervision.telemetry.clone(),

@@ -4,6 +4,7 @@ mod admin;
 mod config;
 mod demo;
 mod doctor;
+mod load;
 mod log;
 mod output;
 mod plugins;
@@ -40,6 +41,8 @@ enum Command {
     Sim(sim::Args),
     /// Run simulator and gateway together, drive sessions through an outage, and check every number.
     Demo(demo::Args),
+    /// Put a gateway under load, check every answer, and tell what it takes.
+    Load(load::Args),
     /// Ask a running gateway what it is doing.
     Status(status::Args),
     /// Look at plugins and replace them.
@@ -99,6 +102,7 @@ async fn run(command: Command, json: bool, hosts: Hosts) -> anyhow::Result<Exit>
         Command::Serve(args) => serve::run(args, json, &hosts).await,
         Command::Sim(args) => sim::run(args, json).await,
         Command::Demo(args) => demo::run(args, json).await,
+        Command::Load(args) => load::run(args, json).await,
         Command::Status(args) => status::run(args, json).await,
         Command::Plugins(command) => plugins::run(command, json, &hosts).await,
         Command::Providers(command) => providers::run(command, json).await,

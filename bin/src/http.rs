@@ -17,6 +17,7 @@ mod plugins;
 mod responses;
 mod sessions;
 mod turn;
+mod unread;
 
 use std::sync::Arc;
 
@@ -26,6 +27,7 @@ use actix_web::{FromRequest, Handler, HttpRequest, Resource, Responder};
 
 pub(crate) use self::body::arriving;
 pub(crate) use self::responses::Responses;
+pub(crate) use self::unread::bound_unread;
 use crate::app::Shared;
 
 /// Methods of a path that only tells something.

@@ -6,6 +6,8 @@ pub mod cli;
 pub mod config;
 mod configuration;
 mod http;
+mod load;
+mod open_files;
 pub mod plugins;
 pub mod scrape;
 mod sessions;

@@ -203,7 +203,7 @@ pub struct CandidateSkipped {
     pub turn: TurnId,
     /// Who was passed over.
     pub model: ModelRef,
-    /// Why: the reason of its rest, `context_overflow` when the conversation cannot fit, `model_not_found` when it is absent.
+    /// Why: the reason of its rest, `overloaded` when its provider is full, `context_overflow` when the conversation cannot fit, `model_not_found` when it is absent.
     pub reason: Reason,
     /// Its place in the cast, from 0.
     pub position: usize,
@@ -212,6 +212,9 @@ pub struct CandidateSkipped {
     /// Whether its provider is a plugin's that does not serve.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub absent: bool,
+    /// Whether its provider was asked for as many attempts as it takes at one time.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub full: bool,
 }
 
 /// What a probe has shown.

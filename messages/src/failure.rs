@@ -179,6 +179,8 @@ pub enum Nuance {
     ContentFilter,
     /// A format failure because the conversation ends with the assistant: the model goes on from no text of its own.
     PrefillRefused,
+    /// Overload of our own: this process may open no more files. It says nothing about the provider.
+    OwnLimit,
     /// A format failure of our own: the request cannot be put into the provider's words, and nothing was sent.
     Untranslatable,
 }

@@ -1,5 +1,6 @@
-//! What keeps a generation alive while a turn runs on it.
+//! What a turn holds while it runs: the generation that serves it, and its place among the others.
 
+use std::any::Any;
 use std::fmt;
 use std::sync::Arc;
 
@@ -30,5 +31,22 @@ impl TurnLease {
 impl fmt::Debug for TurnLease {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "TurnLease(generation {})", self.generation())
+    }
+}
+
+/// A turn's place among those in flight; free again when it drops.
+pub struct TurnPermit(Box<dyn Any + Send + Sync>);
+
+impl TurnPermit {
+    /// Wraps what whoever counts takes back.
+    pub fn new(place: impl Send + Sync + 'static) -> Self {
+        Self(Box::new(place))
+    }
+}
+
+impl fmt::Debug for TurnPermit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self(_place) = self;
+        f.write_str("TurnPermit")
     }
 }

@@ -5,7 +5,6 @@ use std::time::SystemTime;
 
 use actix::Message;
 use bytes::Bytes;
-use tokio::sync::OwnedSemaphorePermit;
 
 use crate::answer::Usage;
 use crate::cancel::TurnCancel;
@@ -13,6 +12,7 @@ use crate::client::ClientChannel;
 use crate::clock::Instant;
 use crate::hooks::{RunBlock, Scene, Snapshot, TurnMarks};
 use crate::ids::{ModelRef, Name, SessionKey, ShardIndex};
+use crate::lease::TurnPermit;
 use crate::origin::OriginToken;
 use crate::request::RequestFacts;
 use crate::tools::{FallbackNotice, ToolRound};
@@ -35,7 +35,7 @@ pub struct RunTurn {
     /// The deadline that the caller set.
     pub deadline: Option<Instant>,
     /// The turn's place among those in flight; freed at its end.
-    pub permit: OwnedSemaphorePermit,
+    pub permit: TurnPermit,
     /// Whether the request names a model itself. On the native API one that names none is for its session's own.
     pub names_model: bool,
     /// The turn or call that it says it is asked from.

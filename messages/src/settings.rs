@@ -113,6 +113,30 @@ pub struct ProviderSettings {
     pub ask_usage: bool,
     /// How long a list of its models is good, where it is asked for one; `None`: it is never asked.
     pub catalog: Option<Duration>,
+    /// How many attempts it is asked for at one time; `None`: as many as there are.
+    pub bound: Option<Bound>,
+}
+
+/// How many there may be at one time, and how many more may wait to be, for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bound {
+    /// The most at one time.
+    pub most: usize,
+    /// The most that wait.
+    pub queue: usize,
+    /// How long each of them does.
+    pub wait: Duration,
+}
+
+impl Bound {
+    /// The bound of a provider of which only `most` is said.
+    pub const fn of_provider(most: usize) -> Self {
+        Self {
+            most,
+            queue: 100,
+            wait: Duration::from_secs(5),
+        }
+    }
 }
 
 impl ProviderSettings {
@@ -129,6 +153,7 @@ impl ProviderSettings {
             key_order: KeyOrder::Listed,
             ask_usage: false,
             catalog: None,
+            bound: None,
         }
     }
 }
@@ -147,11 +172,12 @@ impl PartialEq for ProviderSettings {
             key_order,
             ask_usage,
             catalog,
+            bound,
         } = self;
         let keys = api_keys.iter().map(ExposeSecret::expose_secret);
         (name, api, base_url, models) == (&other.name, &other.api, &other.base_url, &other.models)
             && (aggregator, quota_group, key_order) == (&other.aggregator, &other.quota_group, &other.key_order)
-            && (ask_usage, catalog) == (&other.ask_usage, &other.catalog)
+            && (ask_usage, catalog, bound) == (&other.ask_usage, &other.catalog, &other.bound)
             && keys.eq(other.api_keys.iter().map(ExposeSecret::expose_secret))
     }
 }
@@ -213,6 +239,8 @@ pub struct AgentSettings {
     pub workspace: Option<PathBuf>,
     /// The plugins that its turns call; `None`: all.
     pub plugins: Option<Vec<Name>>,
+    /// The most of its turns at one time; `None`: as many as the gateway takes.
+    pub max_concurrent: Option<usize>,
 }
 
 /// What happens to a frame of a provider's stream that cannot be read.
@@ -373,8 +401,25 @@ impl Default for BreakerSettings {
 pub struct Limits {
     /// The largest request body, in bytes.
     pub body: usize,
-    /// The most turns at one time, those that wait included.
+    /// The most turns at one time, those that wait for anything else than a place among these included.
     pub in_flight: usize,
+    /// The most turns that wait for a place, among all turns and among those of each agent.
+    pub max_queue: usize,
+    /// How long each of them does.
+    pub queue_wait: Duration,
+    /// How long a client may take in nothing of what is sent to it.
+    pub unread: Duration,
+}
+
+impl Limits {
+    /// The bound of so many turns, with the queue that these limits give it.
+    pub const fn bound(&self, most: usize) -> Bound {
+        Bound {
+            most,
+            queue: self.max_queue,
+            wait: self.queue_wait,
+        }
+    }
 }
 
 impl Default for Limits {
@@ -382,6 +427,9 @@ impl Default for Limits {
         Self {
             body: 20_000_000,
             in_flight: 10_000,
+            max_queue: 1000,
+            queue_wait: Duration::from_secs(1),
+            unread: Duration::from_secs(60),
         }
     }
 }

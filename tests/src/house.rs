@@ -10,6 +10,7 @@ use bytes::Bytes;
 use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 use understudy::config::ServerConfig;
+use understudy_actors::capacity::Capacities;
 use understudy_actors::hooks::{HookTable, Hooks, LoadedPlugin};
 use understudy_actors::inventory::{Inventory, Loader};
 use understudy_actors::provider::ledger::{CandidateState, LedgerBook, Ledgers};
@@ -27,6 +28,7 @@ use understudy_messages::clock::{Clock, Instant};
 use understudy_messages::events::{Event, SharedEvent};
 use understudy_messages::failure::{Cut, Failure, Reason};
 use understudy_messages::ids::{SessionKey, ShardIndex, TurnId};
+use understudy_messages::lease::TurnPermit;
 use understudy_messages::ports::{ProviderPort, ProviderPorts, ShardPort, Slot};
 use understudy_messages::provider::{Answered, Attempt, AttemptError, Perform};
 use understudy_messages::registry::RegisterShard;
@@ -360,6 +362,7 @@ impl House {
             telemetry,
             tap: house.tap.clone(),
             ledgers,
+            capacities: Arc::new(Capacities::new(house.clock.clone(), supervision.telemetry.clone())),
         };
         let attempt = scripted.start().recipient();
         house
@@ -427,6 +430,7 @@ impl House {
             abort: CancellationToken::new(),
             transcripts: TranscriptRoom::of(64 << 20),
             store: None,
+            capacities: provider.capacities.clone(),
         };
         let shard = self.shard.clone();
         let limits = SessionShardSettings {
@@ -493,7 +497,7 @@ impl House {
             home: ShardIndex(0),
             received: self.clock.now(),
             deadline: None,
-            permit: self.permits.clone().try_acquire_owned().expect("a permit"),
+            permit: TurnPermit::new(self.permits.clone().try_acquire_owned().expect("a permit")),
             names_model: true,
             origin: None,
         };

@@ -19,12 +19,12 @@ const FRAMES: usize = 8192;
 /// What sockets and channels may hold, all together.
 const HELD: u64 = 64 << 20;
 
-/// A stage, and a client in the middle of a stream of which it reads no more.
-async fn unread() -> (Stage, TcpStream) {
+/// A stage with this configuration, and a client in the middle of a stream of which it reads no more.
+async fn begun(configuration: &str) -> (Stage, TcpStream) {
     let frames = json!([[0, text(&"x".repeat(FRAME)), FRAMES]]);
     let call = json!({ "headers": { "content-type": "text/event-stream" }, "frames": frames });
     let other = json!({ "calls": [{ "answer": { "text": "yes" } }] });
-    let stage = Stage::set(json!({ "a/m": { "calls": [call] }, "b/m": other })).await;
+    let stage = Stage::set_with(json!({ "a/m": { "calls": [call] }, "b/m": other }), configuration).await;
     let body = question(true).to_string();
     let length = body.len();
     let request = format!("POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\ncontent-length: {length}\r\n\r\n{body}");
@@ -32,6 +32,12 @@ async fn unread() -> (Stage, TcpStream) {
     let mut socket = TcpStream::connect(address).await.expect("a connection");
     socket.write_all(request.as_bytes()).await.expect("sent");
     socket.read_exact(&mut [0; 1024]).await.expect("the answer begins");
+    (stage, socket)
+}
+
+/// The same, once nothing of it is read upstream any more.
+async fn unread() -> (Stage, TcpStream) {
+    let (stage, socket) = begun("").await;
     let mut before = 0;
     while written(&stage) != before {
         before = written(&stage);
@@ -83,6 +89,17 @@ async fn a_client_that_does_not_read_holds_up_no_shutdown() {
     stage.gateway.begin_stop(Duration::from_secs(5));
     let cause = CancelCause::Shutdown;
     ends(&stage, TurnOutcome::Cancelled { cause }).await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn a_client_that_takes_in_nothing_loses_its_connection() {
+    // the system keeps this time, whatever our clock says
+    let (stage, _unread) = begun("defaults: { limits: { unread: 1s } }\n").await;
+    stage.clock.hold();
+    let told = stage.told().await;
+    let cause = CancelCause::Client;
+    assert_eq!(told.end.outcome, TurnOutcome::Cancelled { cause });
 }
 
 #[tokio::test]

@@ -25,6 +25,7 @@ mod native;
 mod old_clients;
 mod operations;
 mod pass_through;
+mod places;
 mod plugins;
 mod references;
 mod reload;

@@ -95,6 +95,11 @@ impl Stage {
         Self::set_all(plan, &|_| settings, &configuration, given::hosts(plugins)).await
     }
 
+    /// Plays `plan` with these further settings of every provider, these lines of configuration and these hosts of plugins.
+    pub async fn set_hosting_providers(plan: Value, settings: &str, configuration: &str, hosts: Hosts) -> Self {
+        Self::set_all(plan, &|_| settings, configuration, hosts).await
+    }
+
     async fn set_as<'a>(plan: Value, settings: &dyn Fn(&str) -> &'a str, configuration: &str) -> Self {
         Self::set_all(plan, settings, configuration, understudy::plugins::standard_hosts()).await
     }

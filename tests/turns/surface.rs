@@ -194,7 +194,7 @@ async fn a_request_id_is_echoed_or_made() {
 async fn turns_beyond_the_limit_in_flight_are_refused_and_those_within_are_not() {
     let call = json!({ "answer": { "text": "yes", "first_ms": 300_000 } });
     let plan = json!({ "a/m": { "calls": [call] } });
-    let stage = Stage::set_with(plan, "defaults: { limits: { in_flight: 1 } }\n").await;
+    let stage = Stage::set_with(plan, "defaults: { limits: { in_flight: 1, max_queue: 0 } }\n").await;
     let question = question(false);
     let full = async {
         stage.called(&lead(), 1).await;

@@ -11,6 +11,7 @@ mod guarded;
 mod path;
 mod rounds;
 mod running;
+mod seat;
 mod telling;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use self::broken::Broken;
 use self::gate::Follows;
 use self::path::{Here, Tried};
 use self::rounds::Rounds;
+use self::seat::Seat;
 use super::ProviderContext;
 use super::failover::{Situation, Step, next_step};
 use super::ledger::{Ledgers, Purpose, Rest, Ticket};
@@ -54,6 +56,8 @@ pub(super) struct Conductor {
     filtered: Option<Failure>,
     /// Whether a rest of our own guessing has been cut short for this turn: once is enough.
     asked_early: bool,
+    /// Whether it has waited for a place at a provider and got none: once is enough.
+    waited_in_vain: bool,
     /// Whether a candidate that was told too much was told less: once is enough.
     squeezed: bool,
     first_failure: Option<(Instant, Reason)>,
@@ -87,6 +91,7 @@ impl Conductor {
             untrusted: Vec::new(),
             filtered: None,
             asked_early: false,
+            waited_in_vain: false,
             squeezed: false,
             first_failure: None,
             passed_over: Vec::new(),
@@ -97,7 +102,7 @@ impl Conductor {
 
     /// Asks candidates until one has answered, the turn is cancelled or nobody is left.
     pub(super) async fn run(mut self) -> Performance {
-        let Some(mut ticket) = self.advance(None).or_else(|| self.ask_early()) else {
+        let Some(mut ticket) = self.advance(None).or_else(|| self.late(None)) else {
             return self.surface(None).await;
         };
         loop {
@@ -120,8 +125,19 @@ impl Conductor {
             if self.turn.cancel.cause().is_some() {
                 return self.cancelled().await;
             }
-            let probe = ticket.is_probe();
-            let (failure, delivered) = match self.ask(&candidate, prompt, ticket).await {
+            let (leave, place) = match self.seat(&candidate, ticket).await {
+                Seat::Taken(leave, place) => (leave, place),
+                Seat::Elsewhere(next) => {
+                    ticket = next;
+                    continue;
+                }
+                Seat::Nowhere(wait) => return self.surface(Some(wait)).await,
+                Seat::Cancelled => return self.cancelled().await,
+            };
+            let probe = leave.is_probe();
+            let asked = self.ask(&candidate, prompt, leave).await;
+            drop(place);
+            let (failure, delivered) = match asked {
                 Ok(answered) => match self.follow(&candidate, answered).await {
                     Follows::End(answered) => return self.answered(candidate.model.clone(), *answered).await,
                     Follows::Cancelled => return self.cancelled().await,
@@ -252,7 +268,7 @@ impl Conductor {
             ..self.situation(from, failure, true)
         };
         let would_move = matches!(next_step(failure, &pretended), Step::FallbackModel { .. });
-        match would_move.then(|| self.ask_early()).flatten() {
+        match would_move.then(|| self.late(Some(failure))).flatten() {
             Some(ticket) => self.moved(from, failure, ticket),
             None => match self.squeeze(from, failure) {
                 Some(ticket) => Next::Ask(ticket),

@@ -129,7 +129,11 @@ pub fn next_step(failure: &Failure, situation: &Situation<'_>) -> Step {
             (Some(Nuance::PrefillRefused), _) if situation.prefilled => Step::RetrySame { after: Duration::ZERO },
             // the client's own request is well: somebody has answered it
             (Some(_) | None, _) if situation.going_on => onward,
-            (Some(Nuance::LongWindow | Nuance::RequestSizeCeiling | Nuance::PrefillRefused) | None, _) => SURFACE,
+            (
+                Some(Nuance::LongWindow | Nuance::RequestSizeCeiling | Nuance::PrefillRefused | Nuance::OwnLimit)
+                | None,
+                _,
+            ) => SURFACE,
         },
         Reason::ContextOverflow | Reason::TlsCertificate => onward,
         Reason::Auth

@@ -18,7 +18,7 @@ use std::time::Duration;
 use understudy_messages::clock::Instant;
 use understudy_messages::failure::Reason;
 use understudy_messages::ids::Name;
-use understudy_messages::settings::{BreakerSettings, KeyOrder, ProviderSettings};
+use understudy_messages::settings::{Bound, BreakerSettings, KeyOrder, ProviderSettings};
 
 pub use book::{LedgerBook, Ledgers};
 pub use ticket::{Purpose, Settled, Ticket, WindowOpened};
@@ -98,6 +98,11 @@ impl Ledger {
     /// The provider's name.
     pub fn provider(&self) -> &Name {
         &self.settings.name
+    }
+
+    /// How many attempts the provider may be asked for.
+    pub fn bound(&self) -> Option<Bound> {
+        self.settings.bound
     }
 
     /// Whether `model` could be asked now: `None`, or why it rests.

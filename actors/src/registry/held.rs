@@ -75,6 +75,11 @@ impl Held {
         TurnLease::new(self.0.clone())
     }
 
+    /// Whether it was asked for from inside of a turn or a call that lived then.
+    pub fn is_nested(&self) -> bool {
+        self.0.known.is_nested()
+    }
+
     /// What the turn's plugins may name it by.
     pub fn origin(&self) -> Origin {
         Origin::of(&self.0)

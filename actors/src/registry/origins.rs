@@ -181,6 +181,10 @@ impl Known {
             within,
         }
     }
+
+    pub(super) const fn is_nested(&self) -> bool {
+        self.within.root.is_some()
+    }
 }
 
 impl Calling {

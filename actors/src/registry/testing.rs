@@ -23,6 +23,7 @@ pub(crate) fn settings() -> Settings {
             key_order: Default::default(),
             ask_usage: false,
             catalog: None,
+            bound: None,
             models: models.map(|models| models.iter().map(|model| (*model).into()).collect()),
         };
         (Name::from(name), Arc::new(settings))
@@ -38,6 +39,7 @@ pub(crate) fn settings() -> Settings {
         failover_on_status: Vec::new(),
         workspace: None,
         plugins: None,
+        max_concurrent: None,
     };
     Settings {
         providers: [

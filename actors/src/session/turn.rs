@@ -24,9 +24,10 @@ pub(super) use self::closing::Closing;
 use super::fault::no_room;
 use super::memory::{Memory, NoRoom, Unread};
 use super::{SessionContext, failure, told};
+use crate::capacity::{CapacityPermit, Whose};
 use crate::provider::ledger::Ledgers;
 use crate::registry::{CastError, Held};
-use crate::telemetry::{QueueCause, TurnResult};
+use crate::telemetry::{QueueCause, Shed, TurnResult};
 
 /// How long a conductor may take to end a turn that has been cancelled, before it counts as lost: longer than it waits
 /// for a client that does not read.
@@ -46,11 +47,15 @@ pub(super) struct Turn {
     context: Arc<SessionContext>,
 }
 
+/// A turn's place in its session, and that among the turns of its agent where these are bounded.
+type Places = (OwnedSemaphorePermit, Option<CapacityPermit>);
+
 /// A turn that ended before anybody could be asked.
 enum Refusal {
     Cancelled(CancelCause),
     SessionBusy,
     Fault(TurnFailure),
+    AgentBusy(Shed),
     Room(NoRoom),
     Unreadable(RequestError),
     Admission(AdmitError),
@@ -90,7 +95,7 @@ impl Turn {
     pub(super) async fn play(mut self) {
         let closing = self.closing();
         let in_flight = closing.enter();
-        let (place, held, waited) = match self.enter().await {
+        let (places, held, waited) = match self.enter().await {
             Ok(entered) => entered,
             Err(refusal) => {
                 closing.refused(refusal.result(), refusal.at_gate());
@@ -117,14 +122,14 @@ impl Turn {
         self.commit(&turn).await;
         closing.ended(&turn, held.generation().id, &performance, waited);
         self.told_end(&turn, &performance);
-        drop((place, in_flight));
+        drop((places, in_flight));
         if let Some(change) = change {
             self.tell_change(change).await;
         }
     }
 
     /// Waits behind the session's other turns, then at the gate.
-    async fn enter(&mut self) -> Result<(OwnedSemaphorePermit, Held, Duration), Refusal> {
+    async fn enter(&mut self) -> Result<(Places, Held, Duration), Refusal> {
         let began = self.context.clock.now();
         let place = self.wait_for_place().await?;
         self.open().await?;
@@ -137,9 +142,49 @@ impl Turn {
             held = admission => held.map_err(Refusal::Admission)?,
             cause = self.run.cancel.cancelled() => return Err(Refusal::Cancelled(cause)),
         };
-        let entered = self.queued(QueueCause::AdmissionGate, asked);
+        let _booked = self.queued(QueueCause::AdmissionGate, asked);
+        let among_agents = self.wait_among_agents(&held).await?;
+        let entered = self.context.clock.now();
         self.recall(held.generation())?;
-        Ok((place, held, entered.duration_since(began)))
+        Ok(((place, among_agents), held, entered.duration_since(began)))
+    }
+
+    /// A place among the turns of its agent, where these are bounded. What is asked from inside of a turn or a call needs none:
+    /// whoever holds one may wait for it.
+    async fn wait_among_agents(&self, held: &Held) -> Result<Option<CapacityPermit>, Refusal> {
+        let (request, settings) = (&self.run.request, held.generation().roster.settings());
+        let agent = held
+            .generation()
+            .roster
+            .agent(request.agent.as_deref(), &request.facts.model);
+        // an agent that is not known is told of by whoever casts
+        let Some((agent, most)) = agent.ok().and_then(|agent| Some((agent, agent.max_concurrent?))) else {
+            return Ok(None);
+        };
+        if held.is_nested() {
+            return Ok(None);
+        }
+        let (whose, bound) = (Whose::Agent(agent.name.clone()), settings.limits.bound(most));
+        let capacities = &self.context.capacities;
+        tokio::select! {
+            biased;
+            entered = capacities.enter(&whose, &bound, &agent.name, self.run.deadline) => match entered {
+                Ok(permit) => Ok(Some(permit)),
+                Err(why) => Err(self.no_place(why)),
+            },
+            cause = self.run.cancel.cancelled() => Err(Refusal::Cancelled(cause)),
+        }
+    }
+
+    fn no_place(&self, why: Shed) -> Refusal {
+        match self
+            .run
+            .deadline
+            .is_some_and(|deadline| deadline <= self.context.clock.now())
+        {
+            true => Refusal::Cancelled(CancelCause::CallerDeadline),
+            false => Refusal::AgentBusy(why),
+        }
     }
 
     async fn wait_for_place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
@@ -301,9 +346,12 @@ impl Refusal {
         match self {
             Self::Cancelled(_) => TurnResult::Cancelled,
             Self::Fault(_) => TurnResult::Error,
-            Self::SessionBusy | Self::Room(_) | Self::Unreadable(_) | Self::Admission(_) | Self::Cast(_) => {
-                TurnResult::Rejected
-            }
+            Self::SessionBusy
+            | Self::AgentBusy(_)
+            | Self::Room(_)
+            | Self::Unreadable(_)
+            | Self::Admission(_)
+            | Self::Cast(_) => TurnResult::Rejected,
         }
     }
 
@@ -314,6 +362,7 @@ impl Refusal {
             Self::Cancelled(_)
             | Self::SessionBusy
             | Self::Fault(_)
+            | Self::AgentBusy(_)
             | Self::Room(_)
             | Self::Unreadable(_)
             | Self::Cast(_) => None,
@@ -327,6 +376,10 @@ impl Refusal {
             Self::SessionBusy => ours(429, "session_busy", "Another turn of this session is still running."),
             Self::Fault(failure) => failure.clone(),
             Self::Room(room) => no_room(*room),
+            Self::AgentBusy(why) => {
+                let sentence = format!("The agent has as many turns as it may (max_concurrent), and {why}.");
+                ours(429, "agent_busy", &sentence)
+            }
             Self::Unreadable(error) => {
                 let sentence = format!("With what the session remembers it is no request: {error}.");
                 ours(500, "invalid_request", &sentence)

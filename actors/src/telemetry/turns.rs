@@ -10,6 +10,7 @@ use understudy_messages::turn::TurnOutcome;
 
 use super::{
     FAILOVER_DELAY, OTHER, OVERHEAD, STREAMS, Series, TURN_ATTEMPTS, TURN_DURATION, TURN_QUEUE, TURNS, TURNS_IN_FLIGHT,
+    TURNS_SHED, TURNS_WAITING,
 };
 
 /// How a turn ended, as a label.
@@ -92,15 +93,85 @@ pub enum QueueCause {
     SessionBusy,
     /// A closed gate.
     AdmissionGate,
+    /// A place among all turns.
+    GatewayFull,
+    /// A place among those of its agent.
+    AgentFull,
+    /// A place at a provider.
+    ProviderFull,
 }
 
 impl QueueCause {
-    const ALL: [Self; 2] = [Self::SessionBusy, Self::AdmissionGate];
+    const ALL: [Self; 5] = [
+        Self::SessionBusy,
+        Self::AdmissionGate,
+        Self::GatewayFull,
+        Self::AgentFull,
+        Self::ProviderFull,
+    ];
 
     const fn as_label(self) -> &'static str {
         match self {
             Self::SessionBusy => "session_busy",
             Self::AdmissionGate => "admission_gate",
+            Self::GatewayFull => "gateway_full",
+            Self::AgentFull => "agent_full",
+            Self::ProviderFull => "provider_full",
+        }
+    }
+}
+
+/// Whose places are bounded, as a label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bounded {
+    /// The gateway's.
+    Gateway,
+    /// An agent's.
+    Agent,
+    /// A provider's.
+    Provider,
+}
+
+impl Bounded {
+    const ALL: [Self; 3] = [Self::Gateway, Self::Agent, Self::Provider];
+
+    const fn as_label(self) -> &'static str {
+        match self {
+            Self::Gateway => "gateway",
+            Self::Agent => "agent",
+            Self::Provider => "provider",
+        }
+    }
+}
+
+impl From<Bounded> for QueueCause {
+    fn from(bounded: Bounded) -> Self {
+        match bounded {
+            Bounded::Gateway => Self::GatewayFull,
+            Bounded::Agent => Self::AgentFull,
+            Bounded::Provider => Self::ProviderFull,
+        }
+    }
+}
+
+/// Why a turn got no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Shed {
+    /// As many wait as may.
+    #[error("too many wait already")]
+    QueueFull,
+    /// It waited as long as it may.
+    #[error("no place became free in time")]
+    Waited,
+}
+
+impl Shed {
+    const ALL: [Self; 2] = [Self::QueueFull, Self::Waited];
+
+    const fn as_label(self) -> &'static str {
+        match self {
+            Self::QueueFull => "queue_full",
+            Self::Waited => "waited",
         }
     }
 }
@@ -177,7 +248,7 @@ impl AgentMetrics {
     }
 }
 
-/// A turn that counts as in flight.
+/// A turn that is counted until this drops.
 pub struct InFlight(Gauge);
 
 impl Drop for InFlight {
@@ -192,7 +263,9 @@ pub struct TurnMetrics {
     other: AgentMetrics,
     duration: [[Histogram; 3]; 5],
     attempts: [Histogram; 5],
-    queue: [Histogram; 2],
+    queue: [Histogram; 5],
+    waiting: [Gauge; 3],
+    shed: [[Counter; 2]; 3],
     overhead: Histogram,
     failover_delay: [Histogram; Reason::ALL.len()],
     streams: [Counter; 5],
@@ -214,6 +287,15 @@ impl TurnMetrics {
             }),
             attempts: TurnResult::ALL.map(|result| series.histogram(&TURN_ATTEMPTS, &[("outcome", result.as_label())])),
             queue: QueueCause::ALL.map(|cause| series.histogram(&TURN_QUEUE, &[("cause", cause.as_label())])),
+            waiting: Bounded::ALL.map(|whose| {
+                let waiting = series.gauge(&TURNS_WAITING, &[("bound", whose.as_label())]);
+                waiting.increment(0.0);
+                waiting
+            }),
+            shed: Bounded::ALL.map(|whose| {
+                let labels = |why: Shed| [("bound", whose.as_label()), ("why", why.as_label())];
+                Shed::ALL.map(|why| series.touched(&TURNS_SHED, &labels(why)))
+            }),
             overhead: series.histogram(&OVERHEAD, &[]),
             failover_delay: Reason::ALL
                 .map(|reason| series.histogram(&FAILOVER_DELAY, &[("reason", reason.as_label())])),
@@ -236,6 +318,18 @@ impl TurnMetrics {
     /// Books a wait before work began.
     pub fn queued(&self, cause: QueueCause, wait: Duration) {
         self.queue[cause as usize].record(wait);
+    }
+
+    /// Counts a turn as one that waits for a place until the guard drops.
+    pub fn waits(&self, whose: Bounded) -> InFlight {
+        let waiting = &self.waiting[whose as usize];
+        waiting.increment(1.0);
+        InFlight(waiting.clone())
+    }
+
+    /// Books a turn that found no place.
+    pub fn shed(&self, whose: Bounded, why: Shed) {
+        self.shed[whose as usize][why as usize].increment(1);
     }
 
     /// Books the gateway's own share of a turn.

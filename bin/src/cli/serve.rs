@@ -15,7 +15,7 @@ use super::state::StateDir;
 use super::{Exit, log, output, sim};
 use crate::config::{ConfigError, LogSettings, ServerConfig, report};
 use crate::configuration::beginning::{Beginning, NoBeginning};
-use crate::{App, AppOptions};
+use crate::{App, AppOptions, open_files};
 
 /// The file that is read when none is named.
 const DEFAULT_FILE: &str = "understudy.yaml";
@@ -46,6 +46,7 @@ pub(super) async fn run(args: Args, json: bool, hosts: &Hosts) -> anyhow::Result
         Err(error) => return refuse(error, json),
     };
     say_where(&source.beginning.state);
+    open_files::make_room(source.beginning.config.settings.limits.in_flight);
     let mut signals = Signals::new()?;
     let app = App::begin(source.beginning, options, hosts).await?;
     announce(&app, &source.origin, json);

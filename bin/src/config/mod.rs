@@ -18,14 +18,14 @@ pub use problem::Problem;
 use source::Source;
 pub use state::{StateSettings, Store};
 
-mod document;
+pub(crate) mod document;
 pub(crate) mod edit;
 mod environment;
-mod field;
+pub(crate) mod field;
 mod path;
 mod problem;
 mod quantity;
-mod raw;
+pub(crate) mod raw;
 pub mod report;
 pub(crate) mod restart;
 pub(crate) mod schema;

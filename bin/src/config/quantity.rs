@@ -70,6 +70,18 @@ pub(crate) fn whole(text: &str, range: &RangeInclusive<u32>) -> Result<u32, Quan
     number.ok_or(QuantityError::OutOfRange)
 }
 
+/// Reads a number of zero or more, with or without a fraction; at most a thousand million.
+pub(crate) fn decimal(text: &str) -> Result<f64, QuantityError> {
+    if !text.starts_with(|c: char| c.is_ascii_digit()) {
+        return Err(QuantityError::NoNumber);
+    }
+    match text.parse::<f64>() {
+        Ok(number) if number <= f64::from(MAX_COUNT) => Ok(number),
+        Ok(_) => Err(QuantityError::TooLarge),
+        Err(_) => Err(QuantityError::NoNumber),
+    }
+}
+
 /// Writes a duration as [`duration`] reads it, in the largest unit that leaves no rest.
 pub(crate) fn written_duration(duration: Duration) -> String {
     written(duration.as_millis(), &TIME_UNITS)
@@ -156,6 +168,16 @@ mod tests {
         assert_eq!(whole("99999999999", &(0..=20)), Err(QuantityError::OutOfRange));
         for text in ["", "+1", "-1", "1.0", "five"] {
             assert_eq!(whole(text, &(0..=20)), Err(QuantityError::NoNumber), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_decimal_is_a_number_that_is_not_negative() {
+        assert_eq!(decimal("1.5"), Ok(1.5));
+        assert_eq!(decimal("0"), Ok(0.0));
+        assert_eq!(decimal("1e10"), Err(QuantityError::TooLarge));
+        for text in ["", "-1", "+1", "nan", "inf", "1.5x", ".5"] {
+            assert_eq!(decimal(text), Err(QuantityError::NoNumber), "{text}");
         }
     }
 

@@ -24,6 +24,7 @@ pub(crate) fn needed(started: &ServerConfig, wanted: &ServerConfig) -> Vec<Probl
             "defaults.limits.in_flight",
             was.limits.in_flight != will.limits.in_flight,
         ),
+        ("defaults.limits.unread", was.limits.unread != will.limits.unread),
     ];
     let changed = changes.into_iter().filter(|(_, changed)| *changed);
     changed.map(|(path, _)| problem(path)).collect()
@@ -99,7 +100,7 @@ mod tests {
     fn what_is_bound_or_counted_at_the_start_needs_a_restart_and_the_rest_does_not() {
         let started = config("");
         let fixed = "listen: { api: \"127.0.0.1:1\", admin: \"127.0.0.1:2\" }\nclient_keys: [x]\n\
-            log: { level: debug }\nstate: { store: memory }\ndefaults: { session: { idle: 1m }, limits: { body: 1MB, in_flight: 7 } }\n";
+            log: { level: debug }\nstate: { store: memory }\ndefaults: { session: { idle: 1m }, limits: { body: 1MB, in_flight: 7, unread: 2m } }\n";
         assert_eq!(
             paths(&needed(&started, &config(fixed))),
             [
@@ -110,7 +111,8 @@ mod tests {
                 "state",
                 "defaults.session",
                 "defaults.limits.body",
-                "defaults.limits.in_flight"
+                "defaults.limits.in_flight",
+                "defaults.limits.unread"
             ]
         );
         let free = "defaults: { session: { queue_wait: 1s }, timeouts: { connect: 1s }, breaker: { failures: 9 } }\n";

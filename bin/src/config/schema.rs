@@ -1,23 +1,28 @@
 //! `understudy config schema`: the JSON Schema of the configuration file, for editors and other checkers.
 
-use schemars::Schema;
 use schemars::generate::SchemaSettings;
 use schemars::transform::{Transform, transform_subschemas};
+use schemars::{JsonSchema, Schema};
 use serde_json::{Value, json};
 
 use super::document::Document;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 /// The schema of the whole file (JSON Schema 2020-12).
 ///
 /// It knows every key, word and range. What takes the whole document to judge is left to `config check`: that
 /// references resolve, that nothing is listed twice, that variables are set.
 pub(crate) fn schema() -> Value {
+    schema_of::<Document>()
+}
+
+/// The schema of a file whose sections and values are read as those of the configuration are.
+pub(crate) fn schema_of<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     let generator = settings.with_transform(Nullable).into_generator();
-    generator.into_root_schema_for::<Document>().to_value()
+    generator.into_root_schema_for::<T>().to_value()
 }
 
 /// A key with nothing behind it counts as absent: wherever a key may be left out, its value may be null.

@@ -120,6 +120,9 @@ fn provider(provider: &ProviderSettings, references: &References) -> Provider {
         catalog: provider
             .catalog
             .map_or_else(Catalog::default, |refresh| Catalog::Every { refresh: Time(refresh) }),
+        max_concurrent: provider.bound.map(|bound| count(bound.most)),
+        max_queue: provider.bound.map(|bound| count(bound.queue)),
+        queue_wait: provider.bound.map(|bound| Time(bound.wait)),
     }
 }
 
@@ -155,6 +158,7 @@ fn agent(agent: &AgentSettings) -> Agent {
         },
         workspace: agent.workspace.as_deref().map(path),
         plugins: agent.plugins.as_deref().map(ids),
+        max_concurrent: agent.max_concurrent.map(count),
     }
 }
 
@@ -166,6 +170,10 @@ fn defaults(settings: &Settings) -> Defaults {
         timeouts: settings.timeouts.into(),
         limits: settings.limits.into(),
     }
+}
+
+fn count<T: From<u32>>(count: usize) -> T {
+    T::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 fn names(models: &[ModelRef]) -> Vec<String> {

@@ -19,6 +19,9 @@ providers:
     key_order: least_used
     ask_usage: "true"
     catalog: { refresh: 6h }
+    max_concurrent: 8
+    max_queue: 0
+    queue_wait: 2s
 models:
   fast: { chain: [openai/gpt-5.5-mini, anthropic/claude-haiku-5] }
   openai/gpt-5.5: { context: 400000, prefill: false, first_content: 120s, embedding_space: large }
@@ -29,14 +32,14 @@ agents:
     on_content_filter: next
     on_malformed_frame: fail
     failover: { on_status: [404, 599] }
-  strict: { model: openai/gpt-5.5 }
+  strict: { model: openai/gpt-5.5, max_concurrent: 50 }
   quick: { model: fast }
 defaults:
   session:  { queue_wait: 30s, idle: 30m }
   retry:    { short_wait: 3s, max_wait: 10s, backoff: 500ms, max_per_target: null, max_total: null }
   breaker:  { failures: 3, window: 10s, cap: 20s }
   timeouts: { connect: 5s, first_content: 30s, first_content_last: 120s, idle: 60s, whole: 120s, whole_last: 600s, turn: 600s }
-  limits:   { body: 20MB, in_flight: 10000 }
+  limits:   { body: 20MB, in_flight: 10000, max_queue: 1000, queue_wait: 1s, unread: 1m }
 client_keys: ["${CLIENT_KEY}"]
 admin_token: "${ADMIN_TOKEN}"
 log: { level: debug, format: json }
@@ -149,7 +152,7 @@ fn every_default_can_be_changed() {
         "{MINIMAL}defaults:\n  \
          session: {{ queue_wait: 1s, idle: 2s }}\n  \
          timeouts: {{ connect: 3s, first_content: 4s, first_content_last: 5s, idle: 6s, whole: 7s, whole_last: 8s, turn: 9s }}\n  \
-         limits: {{ body: 10KiB, in_flight: 11 }}\n"
+         limits: {{ body: 10KiB, in_flight: 11, max_queue: 0, queue_wait: 10s, unread: 11s }}\n"
     ))
     .settings;
     let (session, timeouts, limits) = (settings.session, settings.timeouts, settings.limits);
@@ -163,10 +166,12 @@ fn every_default_can_be_changed() {
         timeouts.whole,
         timeouts.whole_last,
         timeouts.turn,
+        limits.queue_wait,
+        limits.unread,
     ]
     .map(|duration| duration.as_secs());
-    assert_eq!(seconds, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
-    assert_eq!((limits.body, limits.in_flight), (10_240, 11));
+    assert_eq!(seconds, [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+    assert_eq!((limits.body, limits.in_flight, limits.max_queue), (10_240, 11, 0));
 }
 
 #[test]
@@ -362,6 +367,33 @@ agents: { x: { model: { primary: openai/b, fallbacks: [fast, openai/c] } } }";
     let agents = accepted(text).settings.agents;
     assert_eq!(agents[0].primary.to_string(), "openai/b");
     assert_eq!(agents[0].fallbacks, models(&["openai/a", "openai/c"]));
+}
+
+#[test]
+fn a_bound_of_a_provider_has_a_queue_and_a_queue_needs_a_bound() {
+    let bound = |keys: &str| {
+        let text = format!("providers: {{ openai: {{ api_key: k, models: [m], {keys} }} }}");
+        let providers = accepted(&text).settings.providers;
+        let provider = providers.values().next().expect("one");
+        provider
+            .bound
+            .map(|bound| (bound.most, bound.queue, bound.wait.as_secs()))
+    };
+    assert_eq!(bound(""), None);
+    assert_eq!(bound("max_concurrent: 3"), Some((3, 100, 5)));
+    assert_eq!(
+        bound("max_concurrent: 3, max_queue: 0, queue_wait: 1s"),
+        Some((3, 0, 1))
+    );
+    let text = "providers: { openai: { api_key: k, models: [m], max_queue: 3 } }";
+    let problems = refused(text);
+    assert_eq!(problems[0].path, "providers.openai.max_queue");
+    assert!(
+        problems[0].message.contains("without `max_concurrent`"),
+        "{problems:#?}"
+    );
+    let none = refused("providers: { openai: { api_key: k, models: [m], max_concurrent: 0 } }");
+    assert_eq!(none[0].path, "providers.openai.max_concurrent");
 }
 
 #[test]

@@ -5,7 +5,7 @@
 use super::path::Path;
 
 /// Keys, by the place where they may stand; `*` is any one name.
-pub(crate) const KEYS: [&str; 1] = ["providers.*.max_concurrent"];
+pub(crate) const KEYS: [&str; 0] = [];
 
 /// Whether the key at `path` belongs to a later release.
 pub(crate) fn is_key(path: &Path) -> bool {

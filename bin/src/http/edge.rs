@@ -63,6 +63,11 @@ pub(super) async fn observe(
     if version < Version::HTTP_11 {
         end_with_the_connection(&mut response);
     }
+    if open.shared.published.closing() {
+        // so that its client does not ask on a connection that is about to go
+        let head = response.response_mut().head_mut();
+        head.set_connection_type(ConnectionType::Close);
+    }
     Ok(response.map_body(|_, body| {
         Observed {
             body: body.boxed(),

@@ -8,12 +8,14 @@ use std::time::Duration;
 use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
 use bytes::Bytes;
-use tokio::sync::OwnedSemaphorePermit;
+use understudy_actors::capacity::{CapacityPermit, Whose};
+use understudy_actors::telemetry::Shed;
 use understudy_messages::cancel::TurnCancel;
 use understudy_messages::client::ClientChannel;
 use understudy_messages::clock::Instant;
 use understudy_messages::failure::CancelCause;
 use understudy_messages::ids::{Name, SessionKey, ShardIndex};
+use understudy_messages::lease::TurnPermit;
 use understudy_messages::request::Endpoint;
 use understudy_messages::session::{RunTurn, RunTurnError};
 use understudy_messages::terminal::TurnFailure;
@@ -76,7 +78,7 @@ async fn run(
 ) -> HttpResponse {
     let answered = async {
         // the place before the body: what waits in memory is counted
-        let place = place(&arbiter.shared)?;
+        let place = place(&arbiter.shared, request.headers()).await?;
         let body = body::read(&arbiter.shared, request, payload).await?;
         let turn = admit(endpoint, arbiter, request, body, place)?;
         let request = turn.request.clone();
@@ -93,12 +95,30 @@ async fn run(
     }
 }
 
-/// A place among the turns in flight, if there is one and the gateway stays.
-fn place(shared: &Shared) -> Result<OwnedSemaphorePermit, TurnFailure> {
-    if shared.published.closing() {
-        return Err(TurnFailure::ours(503, "shutting_down", "The gateway is shutting down."));
-    }
-    shared.in_flight.clone().try_acquire_owned().map_err(|_| busy())
+/// A place among the turns in flight, if there is one in time and the gateway stays. Agents share what becomes free.
+async fn place(shared: &Shared, headers: &HeaderMap) -> Result<CapacityPermit, Refused> {
+    let stays = || match shared.published.closing() {
+        true => Err(TurnFailure::ours(503, "shutting_down", "The gateway is shutting down.")),
+        false => Ok(()),
+    };
+    stays()?;
+    let limits = &shared.config.settings.limits;
+    let (bound, lane) = (limits.bound(limits.in_flight), lane(shared, text(headers, AGENT)?));
+    let until = deadline(headers, shared.clock.now())?;
+    let entered = shared.capacities.enter(&Whose::Gateway, &bound, &lane, until).await;
+    stays()?;
+    Ok(entered.map_err(busy)?)
+}
+
+/// The agent that a request names, where there is one of that name; else the default one.
+fn lane(shared: &Shared, named: Option<&str>) -> Name {
+    let serving = shared.published.load();
+    let settings = serving.as_ref().map(|serving| serving.roster.settings());
+    let agent = settings.and_then(|settings| {
+        let named = named.and_then(|named| settings.agents.iter().find(|agent| &*agent.name == named));
+        named.or_else(|| settings.agents.get(settings.default_agent))
+    });
+    agent.map_or_else(|| "".into(), |agent| agent.name.clone())
 }
 
 /// What goes to the session, and what stays here.
@@ -114,7 +134,7 @@ fn admit(
     arbiter: &SessionArbiter,
     request: &HttpRequest,
     body: Bytes,
-    permit: OwnedSemaphorePermit,
+    permit: CapacityPermit,
 ) -> Result<Admitted, Refused> {
     let shared = &arbiter.shared;
     let received = shared.clock.now();
@@ -157,7 +177,7 @@ fn admit(
             home,
             received,
             deadline: deadline(request.headers(), received)?,
-            permit,
+            permit: TurnPermit::new(permit),
             names_model,
             origin: edge::origin(request.headers()),
         },
@@ -224,9 +244,9 @@ pub(super) fn unreadable(endpoint: Endpoint, error: RequestError) -> TurnFailure
     TurnFailure::ours(400, "invalid_request", &hint)
 }
 
-fn busy() -> TurnFailure {
-    let hint = "As many turns are in flight as the gateway takes (limits.in_flight).";
-    TurnFailure::ours(503, "gateway_busy", hint)
+fn busy(why: Shed) -> TurnFailure {
+    let hint = format!("As many turns are in flight as the gateway takes (limits.in_flight), and {why}.");
+    TurnFailure::ours(503, "gateway_busy", &hint)
 }
 
 pub(super) fn starting() -> TurnFailure {

@@ -1,4 +1,6 @@
 //! The program as an operator types it.
 
 #[cfg(test)]
+mod load;
+#[cfg(test)]
 mod plugins;

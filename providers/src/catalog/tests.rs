@@ -30,6 +30,7 @@ impl Asking {
             key_order: KeyOrder::Listed,
             ask_usage: false,
             catalog: None,
+            bound: None,
         };
         // fails when another test was first
         let _ = rustls::crypto::ring::default_provider().install_default();

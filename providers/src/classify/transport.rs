@@ -1,6 +1,6 @@
 //! Failures of the way to a provider, where nobody answered.
 
-use understudy_messages::failure::{Cut, Failure, Reason};
+use understudy_messages::failure::{Cut, Failure, Nuance, Reason};
 
 /// What went wrong between the gateway and a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -9,6 +9,8 @@ pub enum TransportFault {
     Refused,
     /// No route to the host or its network.
     Unreachable,
+    /// This process may open no more files, so that it can open no connection.
+    NoFiles,
     /// The name does not resolve.
     NameNotFound,
     /// No connection within the connect limit.
@@ -29,10 +31,16 @@ pub enum TransportFault {
     WholeLimit,
 }
 
-/// The failure that a fault of the transport is: `tls_certificate` for that one, else `timeout` (contract §5.3).
+/// The failure that a fault of the transport is: `tls_certificate` for that one, `overloaded` for what is our own, else `timeout`
+/// (contract §5.3).
 pub const fn transport(fault: TransportFault) -> Failure {
     use TransportFault as Fault;
     let (reason, cut) = match fault {
+        Fault::NoFiles => {
+            let mut failure = Failure::observed(Reason::Overloaded, Cut::Refused);
+            failure.nuance = Some(Nuance::OwnLimit);
+            return failure;
+        }
         Fault::TlsCertificate => (Reason::TlsCertificate, Cut::Refused),
         Fault::Refused | Fault::Unreachable | Fault::NameNotFound | Fault::ConnectTimeout | Fault::TlsHandshake => {
             (Reason::Timeout, Cut::Refused)

@@ -61,7 +61,8 @@ impl Piece {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Answer {
-    /// May hold `{n}` (call number), `{model}` and `{last}` (text of the newest user message).
+    /// May hold `{n}` (call number), `{model}`, `{last}` (text of the newest user message) and `{tag}` (its first word that
+    /// begins with `#`).
     pub(crate) text: String,
     /// In how many content chunks it is streamed; fewer when the text is shorter.
     #[serde(default = "three")]
@@ -72,6 +73,8 @@ pub(crate) struct Answer {
     pub(crate) first: Duration,
     pub(crate) usage: Option<AnswerUsage>,
     pub(crate) reasoning: Option<String>,
+    /// Streamed, nothing is sent after so many content chunks; the call's `then` says how it ends.
+    pub(crate) cut_after: Option<NonZeroU32>,
     /// Tools that it calls after its text.
     #[serde(default)]
     pub(crate) tool_calls: Vec<AnswerCall>,

@@ -8,6 +8,11 @@ use crate::classify::TransportFault;
 #[cfg(test)]
 mod tests;
 
+/// This process has as many files open as it may; no kind of error says so.
+const EMFILE: i32 = 24;
+/// The whole system has.
+const ENFILE: i32 = 23;
+
 /// What `error` means; `lost` is what a broken connection means at this point.
 pub(crate) fn fault(error: &reqwest::Error, lost: TransportFault) -> TransportFault {
     if !error.is_connect() {
@@ -34,6 +39,9 @@ fn of_cause(cause: &(dyn Error + 'static)) -> Option<TransportFault> {
 }
 
 fn of_kind(error: &io::Error) -> Option<TransportFault> {
+    if matches!(error.raw_os_error(), Some(EMFILE | ENFILE)) {
+        return Some(TransportFault::NoFiles);
+    }
     match error.kind() {
         ErrorKind::ConnectionRefused => Some(TransportFault::Refused),
         ErrorKind::HostUnreachable | ErrorKind::NetworkUnreachable => Some(TransportFault::Unreachable),

@@ -51,7 +51,8 @@ impl Conductor {
             (Endpoint::CountTokens, _) | (_, Err(AttemptError::Cancelled)) => true,
             (endpoint, Err(AttemptError::Failed { failure, .. })) => {
                 let is_elsewhere = matches!(failure.status, Some(403..=405));
-                failure.nuance == Some(Nuance::Untranslatable) || endpoint == Endpoint::Embeddings && is_elsewhere
+                let own = matches!(failure.nuance, Some(Nuance::Untranslatable | Nuance::OwnLimit));
+                own || endpoint == Endpoint::Embeddings && is_elsewhere
             }
             (_, Ok(_)) => false,
         }
@@ -69,6 +70,13 @@ impl Conductor {
             model: model.clone(),
             result,
         });
+    }
+
+    /// Whoever runs the gateway has to know of a limit that no provider set.
+    fn warn_of_own_limit(failure: &Failure) {
+        if failure.nuance == Some(Nuance::OwnLimit) {
+            tracing::error!("no connection can be opened: this process has as many files open as it may (ulimit -n)");
+        }
     }
 
     /// Books one upstream call; a request that never left is none.
@@ -109,6 +117,7 @@ impl Conductor {
     }
 
     fn book_failure(&self, model: &ModelRef, failure: &Failure, usage: Option<&Usage>) {
+        Self::warn_of_own_limit(failure);
         let telemetry = &self.context.telemetry;
         if let Some((usage, metrics)) = usage.zip(telemetry.candidates().get(model)) {
             metrics.tokens(usage);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use understudy_messages::client::ClientFrame;
-use understudy_messages::failure::{CancelCause, Cut, Reason};
+use understudy_messages::failure::{CancelCause, Cut, Nuance, Reason};
 use understudy_messages::ids::ModelRef;
 use understudy_messages::provider::Answered;
 use understudy_messages::terminal::{TurnFailure, conclude};
@@ -13,6 +13,9 @@ use super::path::Tried;
 use super::rounds::MOST_ROUNDS;
 use super::{Conductor, ENDING_GRACE};
 use crate::telemetry::StreamEnd;
+
+/// When it is worth coming back to a gateway that has met a limit of its own.
+const OWN_LIMIT: Duration = Duration::from_secs(1);
 
 impl Conductor {
     /// The client has the whole answer, but for its end.
@@ -82,7 +85,11 @@ impl Conductor {
     /// Nobody could answer: tells the client why, and when to come back.
     pub(super) async fn surface(mut self, retry_after: Option<Duration>) -> Performance {
         self.told_passed_over(None);
-        let soonest = self.soonest().into_iter().chain(retry_after).min();
+        let own = self.tried.last().and_then(Tried::failure);
+        let own = own
+            .filter(|failure| failure.nuance == Some(Nuance::OwnLimit))
+            .map(|_| OWN_LIMIT);
+        let soonest = self.soonest().into_iter().chain(retry_after).chain(own).min();
         let failure = self.outgrown().or_else(|| self.unsupported());
         let failure = TurnFailure {
             attempts: u32::try_from(self.attempts.len()).unwrap_or(u32::MAX),

@@ -20,7 +20,7 @@ impl Conductor {
         }
         // whatever the status stands for, the next one need not suit it
         let aside = Failure::observed(Reason::Unclassified, Cut::Refused);
-        let ticket = self.advance(Some(&aside)).or_else(|| self.ask_early())?;
+        let ticket = self.advance(Some(&aside)).or_else(|| self.late(Some(&aside)))?;
         let failure = Failure {
             reason: block.status.map_or(Reason::Unclassified, reason_of_status),
             status: block.status,

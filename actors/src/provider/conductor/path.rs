@@ -60,13 +60,26 @@ pub(super) struct Tried {
 enum TriedOutcome {
     Failed(Failure),
     Rested(Rest),
+    /// Its provider had no place.
+    Full,
+}
+
+/// Why a candidate is passed over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Passed {
+    /// It rests, or would not do.
+    Known,
+    /// It is not there.
+    Absent,
+    /// Its provider is full.
+    Full,
 }
 
 impl Tried {
     pub(super) fn failure(&self) -> Option<&Failure> {
         match &self.outcome {
             TriedOutcome::Failed(failure) => Some(failure),
-            TriedOutcome::Rested(_) => None,
+            TriedOutcome::Rested(_) | TriedOutcome::Full => None,
         }
     }
 
@@ -78,6 +91,7 @@ impl Tried {
             reason: match &self.outcome {
                 TriedOutcome::Failed(failure) => failure.reason,
                 TriedOutcome::Rested(rest) => rest.reason,
+                TriedOutcome::Full => Reason::Overloaded,
             },
         }
     }
@@ -96,6 +110,7 @@ impl Tried {
             outcome: match &self.outcome {
                 TriedOutcome::Failed(failure) => Outcome::Failed(failure),
                 TriedOutcome::Rested(rest) => Outcome::Resting(rest.reason),
+                TriedOutcome::Full => Outcome::Resting(Reason::Overloaded),
             },
         }
     }
@@ -122,7 +137,7 @@ impl Conductor {
         let later = self.cast.candidates.iter().enumerate().skip(self.here.position + 1);
         let usable = |candidate: &Candidate| {
             let ledger = self.ledgers.get(candidate.provider);
-            ledger.is_some_and(|ledger| ledger.rest(&candidate.model.model, now).is_none())
+            ledger.is_some_and(|ledger| ledger.rest(&candidate.model.model, now).is_none()) && !self.is_full(candidate)
         };
         let mut fitting = later.filter(|(_, next)| self.unfit(next, failure).is_none() && usable(next));
         fitting.next().map(|(place, _)| place)
@@ -141,7 +156,11 @@ impl Conductor {
             self.pass_over_absent(place);
             let candidate = self.cast.candidates[place].clone();
             if let Some(reason) = self.unfit(&candidate, failure) {
-                let _told = self.skip(place, &candidate.model, reason, false);
+                let _told = self.skip(place, &candidate.model, reason, Passed::Known);
+                continue;
+            }
+            if self.is_full(&candidate) {
+                self.pass_over_full(place, &candidate);
                 continue;
             }
             match self.enter(&candidate, Purpose::Fresh) {
@@ -164,7 +183,7 @@ impl Conductor {
         self.cast.absent = later;
         let passed: Vec<Absent> = passed;
         for Absent { model, before } in passed {
-            let skipped = self.skip(before, &model, Reason::ModelNotFound, true);
+            let skipped = self.skip(before, &model, Reason::ModelNotFound, Passed::Absent);
             self.note_passed_over(&skipped);
         }
     }
@@ -186,9 +205,14 @@ impl Conductor {
         let (place, _) = resting.into_iter().min_by_key(|(_, until)| *until)?;
         let candidate = self.cast.candidates.get(place)?.clone();
         let ticket = self.enter(&candidate, Purpose::Early).ok()?;
+        self.stand_at(place);
+        Some(ticket)
+    }
+
+    /// The candidate at `place` is asked after all.
+    pub(super) fn stand_at(&mut self, place: usize) {
         self.tried.retain(|tried| tried.position != place);
         self.here = Here::at(place);
-        Some(ticket)
     }
 
     /// The soonest end of a rest among the cast.
@@ -262,7 +286,7 @@ impl Conductor {
     }
 
     /// Why `candidate` would not do after `failure`, whatever its health.
-    fn unfit(&self, candidate: &Candidate, failure: Option<&Failure>) -> Option<Reason> {
+    pub(super) fn unfit(&self, candidate: &Candidate, failure: Option<&Failure>) -> Option<Reason> {
         if self.obstacle(candidate).is_some() || self.is_elsewhere(candidate) {
             return Some(Reason::Format);
         }
@@ -294,18 +318,28 @@ impl Conductor {
     }
 
     pub(super) fn pass_over(&mut self, position: usize, candidate: &Candidate, rest: Rest) {
-        let skipped = self.skip(position, &candidate.model, rest.reason, false);
-        self.note_passed_over(&skipped);
+        let skipped = self.skip(position, &candidate.model, rest.reason, Passed::Known);
+        self.passed_over(&skipped, TriedOutcome::Rested(rest));
+    }
+
+    pub(super) fn pass_over_full(&mut self, position: usize, candidate: &Candidate) {
+        let skipped = self.skip(position, &candidate.model, Reason::Overloaded, Passed::Full);
+        self.passed_over(&skipped, TriedOutcome::Full);
+    }
+
+    fn passed_over(&mut self, skipped: &CandidateSkipped, outcome: TriedOutcome) {
+        self.note_passed_over(skipped);
         self.tried.push(Tried {
-            position,
-            model: candidate.model.clone(),
-            outcome: TriedOutcome::Rested(rest),
+            position: skipped.position,
+            model: skipped.model.clone(),
+            outcome,
         });
     }
 
-    fn skip(&self, position: usize, model: &ModelRef, reason: Reason, absent: bool) -> CandidateSkipped {
+    fn skip(&self, position: usize, model: &ModelRef, reason: Reason, passed: Passed) -> CandidateSkipped {
         let skipped = CandidateSkipped {
-            absent,
+            absent: passed == Passed::Absent,
+            full: passed == Passed::Full,
             turn: self.turn.request.id,
             model: model.clone(),
             reason,

@@ -87,7 +87,7 @@ impl Conductor {
             return Follows::Nobody;
         }
         let aside = Failure::observed(Reason::Unclassified, Cut::Refused);
-        let next = self.advance(Some(&aside)).or_else(|| self.ask_early());
+        let next = self.advance(Some(&aside)).or_else(|| self.late(Some(&aside)));
         next.map_or(Follows::Nobody, Follows::Ask)
     }
 

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
 
 use super::*;
+use crate::capacity::Capacities;
 use crate::registry::Admission;
 use crate::session::TranscriptRoom;
 use crate::session::memory::Taken;
@@ -32,6 +33,7 @@ fn storing(
     };
     let context = SessionContext {
         admission: Admission::new(Arc::default(), Arc::default(), &supervision),
+        capacities: Arc::new(Capacities::new(clock.clone(), supervision.telemetry.clone())),
         clock: clock.clone(),
         tasks: supervision.tasks,
         telemetry: supervision.telemetry,

@@ -3,12 +3,11 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use anyhow::Context;
-use serde_json::{Value, json};
 use understudy_messages::clock::Clock;
 
 use super::props::GUARD;
 use super::witness;
+use crate::load::reloads;
 
 /// How often they are replaced.
 pub(super) const TIMES: u64 = 5;
@@ -24,22 +23,12 @@ pub(super) fn targets() -> Vec<&'static str> {
 /// Asks the gateway for all reloads, one after the other; what was wrong with them.
 pub(super) async fn ask(admin: SocketAddr) -> Vec<String> {
     let mut complaints = Vec::new();
+    let targets: Vec<String> = targets().into_iter().map(str::to_owned).collect();
     for number in 1..=TIMES {
         Clock::real().sleep(PAUSE).await;
-        if let Err(why) = one(admin).await {
+        if let Err(why) = reloads::plugins(&format!("http://{admin}"), &targets).await {
             complaints.push(format!("reload {number}: {why:#}"));
         }
     }
     complaints
-}
-
-async fn one(admin: SocketAddr) -> anyhow::Result<()> {
-    let url = format!("http://{admin}/admin/v1/plugins/reload");
-    let client = reqwest::Client::builder().no_proxy().build()?;
-    let request = client.post(url).header("content-type", "application/json");
-    let response = request.body(json!({ "plugins": targets() }).to_string()).send().await;
-    let answer = response.context("no response")?.bytes().await?;
-    let answer: Value = serde_json::from_slice(&answer).context("no JSON")?;
-    anyhow::ensure!(answer["outcome"] == "applied", "it was not applied: {answer}");
-    Ok(())
 }

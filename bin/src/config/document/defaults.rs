@@ -7,7 +7,7 @@ use serde::Serialize;
 use tracing::level_filters::LevelFilter;
 use understudy_messages::settings::{self, BreakerSettings, Durability, RetrySettings, SessionSettings, Timeouts};
 
-use super::{Attempts, Bytes, Count, Retries, Time, Word};
+use super::{Attempts, Bytes, Count, Queue, Retries, Time, Word};
 use crate::config::{LogFormat, LogSettings, ServerConfig, Store};
 
 /// Where the gateway listens: an IP address and a port each.
@@ -213,8 +213,14 @@ impl From<Timeouts> for TimeLimits {
 pub(crate) struct Limits {
     /// The largest request body.
     pub(crate) body: Bytes,
-    /// The most turns at one time, those that wait included.
+    /// The most turns at one time, those that wait for their session, a reload or a provider included.
     pub(crate) in_flight: Count,
+    /// The most turns that wait for a place, among all turns and among those of each agent.
+    pub(crate) max_queue: Queue,
+    /// How long each of them waits before it is refused.
+    pub(crate) queue_wait: Time,
+    /// How long a client may take in nothing of what is sent to it before its connection is closed.
+    pub(crate) unread: Time,
 }
 
 impl From<settings::Limits> for Limits {
@@ -222,6 +228,9 @@ impl From<settings::Limits> for Limits {
         Self {
             body: Bytes(limits.body),
             in_flight: Count::from(u32::try_from(limits.in_flight).unwrap_or(u32::MAX)),
+            max_queue: Queue::from(u32::try_from(limits.max_queue).unwrap_or(u32::MAX)),
+            queue_wait: Time(limits.queue_wait),
+            unread: Time(limits.unread),
         }
     }
 }

@@ -10,7 +10,9 @@ use understudy_messages::settings::{Api, BrokenStream, ContentFilter, KeyOrder, 
 
 pub(crate) use defaults::{Defaults, Listen, Log, State};
 pub(crate) use plugins::{EngineLimits, Grants, HookAccess, Plugin, Plugins, Slots};
-pub(crate) use scalar::{Attempts, Bytes, Count, Flag, HIDDEN, Retries, Secret, Status, Time, Word};
+pub(crate) use scalar::{
+    Attempts, Bytes, Count, Decimal, Flag, HIDDEN, Queue, Retries, Secret, Status, Time, Whole, Word,
+};
 
 mod defaults;
 mod plugins;
@@ -85,6 +87,15 @@ pub(crate) struct Provider {
     /// Whether, and how often, the provider itself is asked which models it serves; what it lists then serves beside `models`.
     #[schemars(default)]
     pub(crate) catalog: Catalog,
+    /// The most attempts at it at one time; while there are as many, the next model of a chain is asked. Without it as many as there are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_concurrent: Option<Count>,
+    /// The most turns that wait for a place at it where nobody else could answer; usually 100.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_queue: Option<Queue>,
+    /// How long each of them waits before it is refused; usually 5s.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) queue_wait: Option<Time>,
 }
 
 /// The provider's own list of its models.
@@ -172,6 +183,9 @@ pub(crate) struct Agent {
     /// The plugins that its turns call, by id; without it all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) plugins: Option<Vec<Name>>,
+    /// The most of its turns at one time; without it as many as the gateway takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) max_concurrent: Option<Count>,
 }
 
 /// The models of an agent.

@@ -39,6 +39,8 @@ pub(crate) type Count = Whole<1, MAX_COUNT>;
 pub(crate) type Status = Whole<400, 599>;
 /// Extra tries after the first.
 pub(crate) type Retries = Whole<0, 20>;
+/// How many may wait.
+pub(crate) type Queue = Whole<0, 100_000>;
 /// Attempts of one turn.
 pub(crate) type Attempts = Whole<1, 100>;
 
@@ -52,6 +54,9 @@ impl<const MIN: u32, const MAX: u32> From<u32> for Whole<MIN, MAX> {
         Self(number)
     }
 }
+
+/// A number of zero or more, with or without a fraction.
+pub(crate) struct Decimal;
 
 /// `true` or `false`.
 #[derive(Default, Serialize)]
@@ -111,6 +116,7 @@ macro_rules! inline_schema {
 inline_schema! {
     [] Time => or_reference(json!({ "type": "string", "pattern": quantity_pattern(&TIME_UNITS) })),
     [] Bytes => or_reference(json!({ "type": ["integer", "string"], "minimum": 1, "pattern": quantity_pattern(&SIZE_UNITS) })),
+    [] Decimal => or_reference(json!({ "type": "number", "minimum": 0 })),
     [] Flag => or_reference(json!({ "type": "boolean" })),
     [] Secret => json_schema!({ "type": "string", "pattern": "^[!-~]+$" }),
     [const MIN: u32, const MAX: u32] Whole<MIN, MAX> => or_reference(json!({ "type": "integer", "minimum": MIN, "maximum": MAX })),

@@ -98,6 +98,11 @@ impl Field<'_> {
         self.parsed(|text| quantity::whole(text, &range), &fix)
     }
 
+    /// A number of zero or more, with or without a fraction.
+    pub(crate) fn decimal(&self) -> Option<f64> {
+        self.parsed(quantity::decimal, "write a number such as 1.5")
+    }
+
     /// `true` or `false`.
     pub(crate) fn flag(&self) -> Option<bool> {
         match self.value {

@@ -8,7 +8,7 @@ use super::super::{ConfigError, ServerConfig};
 use super::schema;
 
 /// Every closed section of the schema: a place where it may stand, and its keys.
-fn sections(schema: &Value, place: &[&str], found: &mut Vec<(Vec<String>, Vec<String>)>) {
+pub(crate) fn sections(schema: &Value, place: &[&str], found: &mut Vec<(Vec<String>, Vec<String>)>) {
     if let Some(properties) = schema["properties"].as_object() {
         let owned = |texts: &[&str]| texts.iter().map(ToString::to_string).collect();
         found.push((owned(place), properties.keys().cloned().collect()));
@@ -25,6 +25,9 @@ fn sections(schema: &Value, place: &[&str], found: &mut Vec<(Vec<String>, Vec<St
             sections(entry, &[place, &[key]].concat(), found);
         }
     }
+    if let Some(items) = schema.get("items") {
+        sections(items, &[place, &["[]"]].concat(), found);
+    }
     for choice in schema["anyOf"].as_array().into_iter().flatten() {
         sections(choice, place, found);
     }
@@ -35,11 +38,15 @@ fn pattern<'a>(schema: &'a Value, pattern: &str) -> Option<&'a Value> {
 }
 
 /// The keys that the reader knows at a place, in its own words: what it answers to a key that nobody knows.
-fn keys_read_at(place: &[String]) -> Vec<String> {
-    let document = place.iter().rev().fold("{ \"~\": 1 }".to_owned(), |inner, key| {
-        format!("{{ \"{key}\": {inner} }}")
-    });
-    let Err(ConfigError::Invalid(problems)) = ServerConfig::parse(&document, &|_| None) else {
+pub(crate) fn keys_read_at(place: &[String], read: impl Fn(&str) -> Option<ConfigError>) -> Vec<String> {
+    let document = place
+        .iter()
+        .rev()
+        .fold("{ \"~\": 1 }".to_owned(), |inner, key| match key.as_str() {
+            "[]" => format!("[{inner}]"),
+            key => format!("{{ \"{key}\": {inner} }}"),
+        });
+    let Some(ConfigError::Invalid(problems)) = read(&document) else {
         panic!("{document} was accepted");
     };
     let unknown = problems.iter().find(|problem| problem.message == "is not a known key");
@@ -58,12 +65,13 @@ fn reader_and_schema_know_the_same_keys_everywhere() {
     sections(&schema(), &[], &mut found);
     assert!(found.len() >= 14, "{found:?}");
     for (place, keys) in found {
-        assert_eq!(keys_read_at(&place), keys, "in {place:?}");
+        let read = |text: &str| ServerConfig::parse(text, &|_| None).err();
+        assert_eq!(keys_read_at(&place, read), keys, "in {place:?}");
     }
 }
 
-#[test]
-fn every_key_is_described_and_no_section_is_open() {
+/// Every key has a description, and a section that knows its keys takes no others.
+pub(crate) fn check_described(schema: &Value) {
     fn check(schema: &Value, place: &str) {
         for (key, property) in schema["properties"].as_object().into_iter().flatten() {
             assert!(property["description"].is_string(), "{place}.{key} has no description");
@@ -77,16 +85,22 @@ fn every_key_is_described_and_no_section_is_open() {
             .into_iter()
             .flat_map(Map::values);
         let choices = schema["anyOf"].as_array().into_iter().flatten();
-        for inner in entries.chain(choices).chain(schema.get("additionalProperties")) {
+        let inner = entries.chain(choices).chain(schema.get("additionalProperties"));
+        for inner in inner.chain(schema.get("items")) {
             check(inner, &format!("{place}.*"));
         }
     }
-    check(&schema(), "");
+    check(schema, "");
+}
+
+#[test]
+fn every_key_is_described_and_no_section_is_open() {
+    check_described(&schema());
 }
 
 /// Whether a value fits the schema in kind, keys, words and ranges; of the patterns only that of a
 /// reference to a variable is looked at.
-fn fits(schema: &Value, value: &Written) -> Result<(), String> {
+pub(crate) fn fits(schema: &Value, value: &Written) -> Result<(), String> {
     if schema == true {
         return Ok(());
     }
@@ -118,6 +132,12 @@ fn fits(schema: &Value, value: &Written) -> Result<(), String> {
                 schema["minimum"].as_u64() <= Some(number) && number <= schema["maximum"].as_u64().unwrap_or(u64::MAX);
             within.then_some(()).ok_or(format!("{number} is out of range"))
         }
+        Written::Number(number) if is("number") => number
+            .parse::<f64>()
+            .ok()
+            .filter(|number| Some(*number) >= schema["minimum"].as_f64())
+            .map(|_| ())
+            .ok_or(format!("{number} is out of range")),
         Written::List(items) if is("array") => items.iter().try_for_each(|item| fits(&schema["items"], &item.value)),
         Written::Map(entries) if is("object") => {
             for required in schema["required"].as_array().into_iter().flatten() {

@@ -162,6 +162,9 @@ fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
       limits:
         body: 20MB
         in_flight: 10000
+        max_queue: 1000
+        queue_wait: 1s
+        unread: 1m
     client_keys: ["***"]
     admin_token: "***"
     log:

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use understudy_messages::ids::{ModelRef, Name};
 use understudy_messages::settings::{AgentSettings, BrokenStream, ContentFilter, MalformedFrame};
 
+use super::defaults::MOST_TURNS;
 use super::models::{self, Models};
 use super::plugins;
 use super::providers::{Providers, refuse_repeated};
@@ -65,6 +66,7 @@ fn agent_of(name: Name, chain: Vec<ModelRef>) -> Option<AgentSettings> {
         failover_on_status: Vec::new(),
         workspace: None,
         plugins: None,
+        max_concurrent: None,
     })
 }
 
@@ -80,7 +82,7 @@ impl Casting<'_> {
         let mut chain = Vec::new();
         let (mut on_broken_stream, mut on_content_filter, mut on_malformed_frame) = Default::default();
         let mut failover_on_status = Vec::new();
-        let (mut workspace, mut plugins) = (None, None);
+        let (mut workspace, mut plugins, mut max_concurrent) = (None, None, None);
         entry.section(|keys| {
             chain = self.chain(&keys.key("model"));
             on_broken_stream = keys.key("on_broken_stream").choice().unwrap_or_default();
@@ -88,6 +90,7 @@ impl Casting<'_> {
             on_malformed_frame = keys.key("on_malformed_frame").choice().unwrap_or_default();
             failover_on_status = on_status(&keys.key("failover"));
             workspace = plugins::folder(&keys.key("workspace"));
+            max_concurrent = most(&keys.key("max_concurrent"));
             let listed = keys.key("plugins");
             plugins = (!listed.is_absent()).then(|| plugins::ids(&listed));
         });
@@ -98,6 +101,7 @@ impl Casting<'_> {
             failover_on_status,
             workspace,
             plugins,
+            max_concurrent,
             ..agent_of(name, chain)?
         })
     }
@@ -143,6 +147,12 @@ impl Casting<'_> {
         field.refuse_text(text, "is neither provider/model nor a name in `models`", fix);
         Vec::new()
     }
+}
+
+/// `max_concurrent`
+pub(super) fn most(field: &Field<'_>) -> Option<usize> {
+    let count = field.count()?;
+    Some(usize::try_from(count.min(MOST_TURNS)).unwrap_or(usize::MAX))
 }
 
 /// `failover`: the statuses that move on to the next candidate whatever their reason.

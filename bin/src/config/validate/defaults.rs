@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use understudy_messages::settings::{BreakerSettings, Limits, RetrySettings, SessionSettings, Settings, Timeouts};
 
-use crate::config::document::{Attempts, Retries};
+use crate::config::document::{Attempts, Queue, Retries};
 use crate::config::field::{Field, Section};
 
 /// As many turns as can be counted.
-const MOST_TURNS: u64 = u32::MAX as u64;
+pub(super) const MOST_TURNS: u64 = u32::MAX as u64;
 
 pub(super) fn defaults(field: &Field<'_>, settings: &mut Settings) {
     field.section(|keys| {
@@ -79,6 +79,11 @@ fn limits(field: &Field<'_>, limits: &mut Limits) {
         if let Some(count) = keys.key("in_flight").count() {
             limits.in_flight = usize::try_from(count.min(MOST_TURNS)).unwrap_or(usize::MAX);
         }
+        if let Some(count) = keys.key("max_queue").whole(Queue::RANGE) {
+            limits.max_queue = usize::try_from(count).unwrap_or(usize::MAX);
+        }
+        duration(keys, "queue_wait", &mut limits.queue_wait);
+        duration(keys, "unread", &mut limits.unread);
     });
 }
 

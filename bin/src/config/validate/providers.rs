@@ -7,10 +7,12 @@ use std::time::Duration;
 use reqwest::Url;
 use secrecy::SecretString;
 use understudy_messages::ids::{ModelRef, Name};
-use understudy_messages::settings::{Api, ProviderSettings};
+use understudy_messages::settings::{Api, Bound, ProviderSettings};
 
+use super::agents::most;
 use super::brought::Brought;
 use super::models::check_name;
+use crate::config::document::Queue;
 use crate::config::field::{Field, Section, Text};
 use crate::config::words::Words;
 
@@ -117,6 +119,7 @@ fn provider(name: Name, field: &Field<'_>) -> ProviderSettings {
         settings.key_order = keys.key("key_order").choice().unwrap_or_default();
         settings.ask_usage = keys.key("ask_usage").flag().unwrap_or_default();
         settings.catalog = catalog(&keys.key("catalog"));
+        settings.bound = bound(keys);
     });
     settings
 }
@@ -195,6 +198,29 @@ fn listed_models(field: &Field<'_>) -> Option<Vec<Name>> {
         Some(name)
     };
     Some(items.iter().filter_map(&mut model).collect())
+}
+
+/// How many attempts it is asked for at one time.
+fn bound(keys: &mut Section<'_>) -> Option<Bound> {
+    let (queue, wait) = (keys.key("max_queue"), keys.key("queue_wait"));
+    let (queued, waits) = (queue.whole(Queue::RANGE), wait.duration());
+    let Some(most) = most(&keys.key("max_concurrent")) else {
+        for field in [queue, wait].iter().filter(|field| !field.is_absent()) {
+            field.refuse(
+                "stands without `max_concurrent`",
+                "say how many there may be at one time, or remove the key",
+            );
+        }
+        return None;
+    };
+    let usual = Bound::of_provider(most);
+    Some(Bound {
+        queue: queued
+            .and_then(|queued| usize::try_from(queued).ok())
+            .unwrap_or(usual.queue),
+        wait: waits.unwrap_or(usual.wait),
+        ..usual
+    })
 }
 
 /// How long a list of models is good where nothing else is written.

@@ -91,8 +91,19 @@ impl<'a> MadeAnswer<'a> {
             false => Duration::ZERO,
         };
         let waits: Vec<Duration> = beats.iter().map(|beat| beat.is_content).map(wait).collect();
-        let frames = beats.into_iter().zip(waits);
+        let left = self.before_the_cut(&beats);
+        let frames = beats.into_iter().zip(waits).take(left);
         frames.map(|(beat, wait)| Piece::once(wait, beat.frame)).collect()
+    }
+
+    /// How many events are sent at all.
+    fn before_the_cut(&self, beats: &[Beat]) -> usize {
+        let Some(cut) = self.script.cut_after else {
+            return beats.len();
+        };
+        let contents = beats.iter().enumerate().filter(|(_, beat)| beat.is_content);
+        let last = contents.take(cut.get() as usize).last();
+        last.map_or(0, |(place, _)| place + 1)
     }
 
     /// The answer as one JSON body, and how long it takes to write: as long as the stream would.
@@ -144,10 +155,16 @@ fn named(data: &Value) -> String {
     format!("event: {name}\ndata: {data}\n\n")
 }
 
-/// The template with its three names replaced, in one pass: what is put in is not read again.
+/// The template with its four names replaced, in one pass: what is put in is not read again.
 fn fill(template: &str, number: u64, model: &str, last: &str) -> String {
     let number = number.to_string();
-    let names = [("{n}", number.as_str()), ("{model}", model), ("{last}", last)];
+    let tag = last.split_whitespace().find(|word| word.starts_with('#'));
+    let names = [
+        ("{n}", number.as_str()),
+        ("{model}", model),
+        ("{last}", last),
+        ("{tag}", tag.unwrap_or_default()),
+    ];
     let mut filled = String::with_capacity(template.len() + last.len());
     let mut rest = template;
     while let Some(brace) = rest.find('{') {

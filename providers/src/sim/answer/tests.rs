@@ -29,6 +29,35 @@ fn what_fills_a_name_is_not_filled_again() {
 }
 
 #[test]
+fn a_tag_is_the_first_word_with_a_hash() {
+    assert_eq!(fill("<{tag}>", 1, "m", "told before: #a-1 and #b"), "<#a-1>");
+    assert_eq!(fill("<{tag}>", 1, "m", "none"), "<>");
+}
+
+#[test]
+fn an_answer_that_is_cut_has_so_many_chunks_and_no_end() {
+    let answer = script(json!({ "text": "abcdef", "chunks": 3, "cut_after": 2 }));
+    for (_, _, path) in PATHS {
+        let asked = Asked::read(path, br#"{"model":"m","stream":true}"#);
+        let frames = MadeAnswer::new(&answer, &asked, 1).frames();
+        let sent: String = frames
+            .iter()
+            .map(|frame| String::from_utf8_lossy(&frame.bytes))
+            .collect();
+        assert!(
+            sent.contains("ab") && sent.contains("cd") && !sent.contains("ef"),
+            "{sent}"
+        );
+        assert!(
+            !["[DONE]", "message_stop", "response.completed", "STOP"]
+                .iter()
+                .any(|end| sent.contains(end)),
+            "{sent}"
+        );
+    }
+}
+
+#[test]
 fn pieces_join_to_the_text_and_none_is_empty() {
     for (text, count) in [("", 3), ("é", 3), ("grüße dich", 4), ("abc", 1)] {
         let pieces = pieces_of(text, count);

@@ -8,6 +8,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD_NO_PAD;
 use rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use rustls::{ServerConfig, ServerConnection};
+use understudy_messages::failure::{Nuance, Reason};
 use understudy_messages::ids::ModelRef;
 
 use super::*;
@@ -131,5 +132,19 @@ fn a_host_or_network_without_a_route_is_unreachable() {
     for kind in [ErrorKind::HostUnreachable, ErrorKind::NetworkUnreachable] {
         let error = io::Error::from(kind);
         assert_eq!(of_cause(&error), Some(TransportFault::Unreachable), "{kind}");
+    }
+}
+
+#[test]
+fn a_process_that_may_open_no_more_files_is_no_fault_of_the_provider() {
+    for code in [EMFILE, ENFILE] {
+        let error = io::Error::from_raw_os_error(code);
+        let fault = of_cause(&error).expect("known");
+        assert_eq!(fault, TransportFault::NoFiles);
+        let failure = crate::classify::transport(fault);
+        assert_eq!(
+            (failure.reason, failure.nuance),
+            (Reason::Overloaded, Some(Nuance::OwnLimit))
+        );
     }
 }

@@ -1,0 +1,92 @@
+//! What had to hold, and whether it did.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::figures::{Figures, millis};
+use super::report::ratios::Ratios;
+use super::scenario::Expect;
+
+/// One thing that had to hold.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Outcome {
+    /// Its key in the scenario.
+    pub(crate) name: &'static str,
+    pub(crate) limit: f64,
+    /// What came of it; unknown where nothing was measured, which does not hold.
+    pub(crate) value: Option<f64>,
+    pub(crate) holds: bool,
+}
+
+/// Judges the first gateway; ratios are of it and the other one.
+pub(crate) fn judge(expect: &Expect, of: &Figures, ratios: Option<&Ratios>) -> Vec<Outcome> {
+    let count = |limit: Option<u32>| limit.map(f64::from);
+    let time = |limit: Option<Duration>| limit.map(millis);
+    let float = |count: u64| Some(count as f64);
+    let reloads = of.reloads.as_ref().map_or(0, |reloads| reloads.applied);
+    let at_most = [
+        ("max_lost", count(expect.max_lost), float(of.lost_in_all())),
+        ("max_errors", count(expect.max_errors), float(of.errors_in_all())),
+        ("max_not_begun", count(expect.max_not_begun), float(of.not_begun)),
+        ("max_p50", time(expect.max_p50), of.turn_ms.get("p50").copied()),
+        ("max_p99", time(expect.max_p99), of.turn_ms.get("p99").copied()),
+        (
+            "max_first_p99",
+            time(expect.max_first_p99),
+            of.first_ms.get("p99").copied(),
+        ),
+        (
+            "max_failover_p99",
+            time(expect.max_failover_p99),
+            of.failover_ms.get("p99").copied(),
+        ),
+        (
+            "max_rss",
+            expect.max_rss.map(|limit| limit as f64),
+            of.rss_bytes.map(|rss| rss as f64),
+        ),
+        (
+            "max_p50_ratio",
+            expect.max_p50_ratio,
+            ratios.and_then(|ratios| ratios.p50),
+        ),
+        (
+            "max_p99_ratio",
+            expect.max_p99_ratio,
+            ratios.and_then(|ratios| ratios.p99),
+        ),
+        (
+            "max_cpu_ratio",
+            expect.max_cpu_ratio,
+            ratios.and_then(|ratios| ratios.cpu),
+        ),
+    ];
+    let at_least = [
+        ("min_whole", count(expect.min_whole), float(of.whole)),
+        ("min_failed_over", count(expect.min_failed_over), float(of.failed_over)),
+        ("min_reloads", count(expect.min_reloads), float(reloads)),
+        ("min_goodput", expect.min_goodput, Some(of.goodput)),
+        ("min_goodput_ratio", expect.min_goodput_ratio, of.goodput_ratio()),
+    ];
+    let most = at_most
+        .into_iter()
+        .filter_map(|it| outcome(it, |value, limit| value <= limit));
+    let least = at_least
+        .into_iter()
+        .filter_map(|it| outcome(it, |value, limit| value >= limit));
+    most.chain(least).collect()
+}
+
+fn outcome(
+    (name, limit, value): (&'static str, Option<f64>, Option<f64>),
+    holds: fn(f64, f64) -> bool,
+) -> Option<Outcome> {
+    let limit = limit?;
+    Some(Outcome {
+        name,
+        limit,
+        value,
+        holds: value.is_some_and(|value| holds(value, limit)),
+    })
+}
