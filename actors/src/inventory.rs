@@ -5,6 +5,7 @@
 
 mod calls;
 mod candidates;
+mod commands;
 mod engine;
 mod instances;
 mod kept;
@@ -12,11 +13,13 @@ mod load;
 mod names;
 mod plan;
 mod policies;
+mod providers;
 mod report;
 mod required;
 mod routes;
 mod shapes;
 mod start;
+mod staying;
 mod tools;
 
 use std::fmt;
@@ -37,8 +40,10 @@ use understudy_plugins::manifest::{HostKind, Manifest, Resources};
 use self::candidates::Candidate;
 pub use self::load::{BuildError, Built, Loader};
 pub use self::plan::Planned;
+use self::providers::Offered;
 pub use self::report::Report;
 pub use self::routes::Routed;
+pub use self::staying::Anew;
 use crate::hooks::{Access, Hooks, LoadedPlugin};
 use crate::plugin::{InstanceState, Served};
 use crate::registry::reload::diff::Identity;
@@ -49,6 +54,7 @@ use crate::tools::Tools;
 pub struct Inventory {
     /// What it was made from.
     settings: Arc<Settings>,
+    offered: Offered,
     plugins: Vec<Arc<Plugin>>,
     diagnostics: Vec<Diagnostic>,
     hooks: Arc<Hooks>,
@@ -70,6 +76,8 @@ struct Plugin {
     identity: Option<Identity>,
     /// What its instance was made of.
     source: Option<Source>,
+    /// What was noted while it was loaded: it holds as long as its instance.
+    noted: Vec<Diagnostic>,
     status: Status,
 }
 
@@ -156,7 +164,7 @@ impl Level {
 }
 
 /// Something that people should know.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Diagnostic {
     /// How bad it is.
     pub level: Level,
@@ -225,7 +233,7 @@ impl Plugin {
             host: self.host,
             manifest: self.manifest.clone(),
             folder: self.source_folder.clone(),
-            default_on: false,
+            default_on: self.cause == Cause::BundledDefaultEnablement,
             refused: None,
         }
     }
@@ -249,6 +257,7 @@ impl Inventory {
     /// Of plugins that nobody loaded: handlers and tools alone.
     pub fn of(settings: Arc<Settings>, hooks: Arc<Hooks>, tools: Arc<Tools>) -> Self {
         Self {
+            offered: Offered::none(settings.clone()),
             settings,
             plugins: Vec::new(),
             diagnostics: Vec::new(),

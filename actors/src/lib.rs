@@ -3,6 +3,7 @@
 //! ```text
 //! App (bin)
 //! ├── RegistryActor            one per process: the serving generation and its gate
+//! ├── CatalogKeeper            one per process: looks at the providers' lists of models
 //! ├── PluginInstanceActor      one per loaded plugin, on an arbiter of its own
 //! └── per session arbiter
 //!     ├── SessionShardActor    directory of its sessions, wakes and forgets them
@@ -12,6 +13,7 @@
 //!
 //! Strong addresses follow this tree. Everyone else holds a port or a [`Slot`](understudy_messages::ports::Slot).
 
+pub mod catalog;
 mod engine;
 pub mod hooks;
 pub mod inventory;

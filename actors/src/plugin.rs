@@ -6,6 +6,7 @@
 //! The actor lives on an arbiter of its own, never on one of sessions: a plugin that holds its thread holds nobody else's.
 //! Calls are futures of their own; the actor only hands them out. Whoever calls sets the deadline and cancels.
 
+mod outside;
 mod restarts;
 mod retirement;
 mod services;
@@ -24,7 +25,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Instant;
 use understudy_messages::context::CallEngine;
-use understudy_messages::hooks::HookResult;
+use understudy_messages::hooks::{Hook, HookResult};
 use understudy_messages::ids::Name;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
 use understudy_messages::service::{CallRoute, CallService, RouteAnswer};
@@ -32,6 +33,7 @@ use understudy_plugins::capture::Capture;
 use understudy_plugins::hosts::Loaded;
 use understudy_plugins::{Instance, Registration};
 
+use self::outside::{Call, Outside};
 use self::restarts::Restarts;
 pub use self::retirement::Disposal;
 use self::services::Services;
@@ -88,9 +90,12 @@ pub struct Served {
     life: Mutex<Life>,
     services: Services,
     in_flight: AtomicU64,
+    outside: Outside,
     left: Notify,
     stopped: CancellationToken,
     disposal: OnceLock<Disposal>,
+    /// Why it will not serve any more, though its code has not failed.
+    given_up: OnceLock<&'static str>,
     arbiter: OnceLock<ArbiterHandle>,
     supervision: Supervision,
     /// The files that it runs from: they stay as long as one of its calls.
@@ -158,9 +163,11 @@ impl Served {
             again,
             life: Mutex::default(),
             in_flight: AtomicU64::new(0),
+            outside: Outside::default(),
             left: Notify::new(),
             stopped: CancellationToken::new(),
             disposal: OnceLock::new(),
+            given_up: OnceLock::new(),
             arbiter: OnceLock::new(),
             supervision: supervision.clone(),
             _files: files,
@@ -183,6 +190,7 @@ impl Served {
     /// What has become of it.
     pub fn state(&self) -> InstanceState {
         match (self.life(), self.failure()) {
+            _ if self.given_up.get().is_some() => InstanceState::Failed,
             (Life::Disposing { .. } | Life::ForcedRetired | Life::Disposed, _) => InstanceState::Disposing,
             (Life::Registering | Life::Active | Life::Quiesced, Some(_)) => InstanceState::Failed,
             (Life::Registering, None) => InstanceState::Starting,
@@ -193,7 +201,13 @@ impl Served {
 
     /// Why it does not answer, for now or for good; `None` while it serves.
     pub fn failure(&self) -> Option<String> {
-        self.current().failure()
+        let given_up = self.given_up.get().map(|why| (*why).to_owned());
+        given_up.or_else(|| self.current().failure())
+    }
+
+    /// It does not serve from now on, and gets no other instance: whoever looks at it is told why.
+    pub fn give_up(&self, why: &'static str) {
+        self.given_up.get_or_init(|| why);
     }
 
     /// How many instances it was given after its first.
@@ -218,6 +232,11 @@ impl Served {
         self.turn(Turn::Resume);
     }
 
+    /// Whether it has let go of all that it held.
+    pub fn is_gone(&self) -> bool {
+        self.life() == Life::Disposed
+    }
+
     fn life(&self) -> Life {
         *self.life.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -237,6 +256,7 @@ impl Served {
     /// Runs one call. A panic fails the instance, and nothing else.
     async fn run<T>(
         self: Arc<Self>,
+        caller: Caller,
         call: impl FnOnce(&dyn Instance) -> BoxFuture<'static, Result<T, CallError>>,
     ) -> Result<T, CallError> {
         // counted before it is looked at: whoever waits for an idle one misses nobody
@@ -245,7 +265,7 @@ impl Served {
             self.come_back();
             return Err(CallError::Gone);
         }
-        if !self.life().takes(Caller::New) {
+        if !self.life().takes(caller) {
             return Err(CallError::Gone);
         }
         let done = self.finish(call).await;
@@ -275,7 +295,8 @@ impl Served {
 
     /// Has another instance made, unless that is being done, or was too often.
     fn come_back(self: &Arc<Self>) {
-        let Some(again) = self.again.as_ref().filter(|_| !self.stopped.is_cancelled()) else {
+        let goes_on = self.given_up.get().is_none() && !self.stopped.is_cancelled();
+        let Some(again) = self.again.as_ref().filter(|_| goes_on) else {
             return;
         };
         if !again.busy.swap(true, Ordering::AcqRel) {
@@ -391,7 +412,10 @@ impl Handler<CallHook> for PluginInstanceActor {
     type Result = ResponseFuture<Result<HookResult, CallError>>;
 
     fn handle(&mut self, call: CallHook, _: &mut Context<Self>) -> Self::Result {
-        Box::pin(self.0.clone().run(|instance| instance.call_hook(call)))
+        // told of its end it takes no other calls any more
+        let is_last = call.event.hook() == Hook::GatewayStop;
+        let caller = if is_last { Caller::Inside } else { Caller::New };
+        Box::pin(self.0.clone().run(caller, |instance| instance.call_hook(call)))
     }
 }
 
@@ -399,7 +423,7 @@ impl Handler<CallTool> for PluginInstanceActor {
     type Result = ResponseFuture<Result<Value, CallError>>;
 
     fn handle(&mut self, call: CallTool, _: &mut Context<Self>) -> Self::Result {
-        Box::pin(self.0.clone().run(|instance| instance.call_tool(call)))
+        Box::pin(self.0.clone().run(Caller::New, |instance| instance.call_tool(call)))
     }
 }
 
@@ -407,7 +431,9 @@ impl Handler<CallRoute> for PluginInstanceActor {
     type Result = ResponseFuture<Result<RouteAnswer, CallError>>;
 
     fn handle(&mut self, call: CallRoute, _: &mut Context<Self>) -> Self::Result {
-        Box::pin(self.0.clone().run(|instance| instance.call_route(call)))
+        let named = Call::new(self.0.clone(), &call.route);
+        let done = self.0.clone().run(Caller::New, |instance| instance.call_route(call));
+        Box::pin(done.inspect(move |_| drop(named)))
     }
 }
 
@@ -415,7 +441,7 @@ impl Handler<CallEngine> for PluginInstanceActor {
     type Result = ResponseFuture<Result<Value, CallError>>;
 
     fn handle(&mut self, call: CallEngine, _: &mut Context<Self>) -> Self::Result {
-        Box::pin(self.0.clone().run(|instance| instance.call_engine(call)))
+        Box::pin(self.0.clone().run(Caller::New, |instance| instance.call_engine(call)))
     }
 }
 

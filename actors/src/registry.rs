@@ -6,8 +6,11 @@ mod admission;
 mod barrier;
 mod gate;
 mod generation;
+mod held;
 mod holders;
 mod operation;
+mod origins;
+mod published;
 pub mod reload;
 mod roster;
 mod staffing;
@@ -16,6 +19,7 @@ mod sync;
 pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
+mod watching;
 
 use std::sync::{Arc, Weak};
 
@@ -34,14 +38,17 @@ use understudy_messages::registry::{
 use understudy_messages::settings::Settings;
 use understudy_messages::tools::TurnTools;
 
-pub(crate) use admission::GATE_WAIT;
 pub use admission::{Admission, AdmitTurn};
-pub use generation::{Generation, Held, Published, Shard};
+pub use generation::{Generation, Shard};
+pub use held::Held;
+pub use origins::{Calling, Origins, TooDeep};
+pub use published::Published;
 pub use roster::{CastError, Roster};
 
 use self::admission::Turnstile;
-use self::generation::Agents;
+use self::held::Agents;
 use self::operation::{ArbiterChanged, HoldFor, Operation, Swap};
+use crate::catalog::Catalogs;
 use crate::inventory::{Inventory, Loader};
 use crate::provider::ledger::{LedgerBook, Ledgers};
 use crate::supervision::EndOfLife;
@@ -51,7 +58,7 @@ use crate::telemetry::Telemetry;
 /// What outlives a registry actor that is started again.
 #[derive(Clone)]
 pub struct RegistryContext {
-    /// What the first generation is built from.
+    /// What the first generation serves.
     pub settings: Arc<Settings>,
     /// What makes plugins.
     pub loader: Loader,
@@ -69,6 +76,8 @@ pub struct RegistryContext {
     pub tap: EventTap,
     /// Where the ledgers of generations are found.
     pub ledgers: Arc<LedgerBook>,
+    /// The port of the API, which plugins are told.
+    pub port: u16,
 }
 
 /// Plugins until they are published: from then on they are held by generations alone.
@@ -152,11 +161,13 @@ impl RegistryActor {
 
     fn begin(&mut self) {
         if let Some(inventory) = self.context.inventory.0.swap(None) {
-            self.publish(self.context.settings.clone(), inventory);
+            self.publish(inventory);
+            self.context.telemetry.started();
         }
     }
 
-    fn publish(&mut self, settings: Arc<Settings>, inventory: Arc<Inventory>) -> GenerationId {
+    fn publish(&mut self, inventory: Arc<Inventory>) -> GenerationId {
+        let settings = inventory.serves().clone();
         let before = self.context.published.load();
         let id = GenerationId(before.as_ref().map_or(1, |serving| serving.id.0 + 1));
         self.context.telemetry.install(&settings);
@@ -166,9 +177,18 @@ impl RegistryActor {
         let ledgers = Arc::new(Ledgers::new(&settings, known, self.context.clock.now()));
         // before the first turn: whoever conducts it looks here
         self.context.ledgers.enter(id, &ledgers);
-        let roster = Roster::new(settings);
+        let (clean, now) = (Arc::default(), self.context.clock.now());
+        let known = before.as_ref().map_or(&clean, |serving| serving.roster.catalogs());
+        let catalogs = Catalogs::new(&settings, &inventory.catalog_sources(), known, now);
+        let roster = Roster::new(settings)
+            .expecting(inventory.declared_providers())
+            .reading(catalogs);
         let generation = Generation::new(id, roster, inventory, ledgers, self.shards.clone());
-        let generation = Arc::new(generation.after(before.as_ref()));
+        let generation = Arc::new(
+            generation
+                .after(before.as_ref())
+                .known_to(self.context.published.origins()),
+        );
         self.context.telemetry.generation(id.0);
         self.context.published.store(generation.clone());
         // whoever looked before the swap and enters after it finds a closed gate, and asks for the new one
@@ -192,7 +212,7 @@ impl RegistryActor {
             }
             self.shards = shards;
         }
-        Ok(self.publish(swap.settings, swap.inventory))
+        Ok(self.publish(swap.inventory))
     }
 
     fn reload(&mut self, ask: Reload, registry: Addr<Self>) -> Reloading {
@@ -286,9 +306,9 @@ impl Handler<RegisterShard> for RegistryActor {
 impl Handler<AdmitTurn> for RegistryActor {
     type Result = ResponseFuture<Result<Held, AdmitError>>;
 
-    fn handle(&mut self, AdmitTurn(turn): AdmitTurn, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, AdmitTurn(comer): AdmitTurn, _: &mut Context<Self>) -> Self::Result {
         let (serving, now) = (self.context.published.load(), self.context.clock.now());
-        let answered = self.turnstile.ask(turn, serving.as_ref(), now);
+        let answered = self.turnstile.ask(comer, serving.as_ref(), now);
         Box::pin(async move { answered.await.unwrap_or(Err(AdmitError::ShuttingDown)) })
     }
 }

@@ -5,6 +5,7 @@
 
 mod candidates;
 mod canon;
+mod catalog;
 mod health;
 mod hooks;
 mod http;
@@ -141,6 +142,7 @@ table! {
     SESSION_EVENTS = "understudy_session_events_total", Kind::Counter, "What became of sessions; evicted left memory for want of room, expired were forgotten";
     SESSION_STORE = "understudy_session_store_duration_seconds", Kind::Histogram(INTERNAL), "One operation of the store of sessions, waits for the disk included";
     SESSION_STORE_ERRORS = "understudy_session_store_errors_total", Kind::Counter, "Operations of the store of sessions that failed, damaged sessions included";
+    CATALOG_REFRESHES = "understudy_catalog_refreshes_total", Kind::Counter, "Looks at a provider's list of models, by what came of them";
     RESTARTS = "understudy_actor_restarts_total", Kind::Counter, "Actors that died and were started again";
     EVENTS_DROPPED = "understudy_event_stream_dropped_total", Kind::Counter, "Events that a slow reader of the event tap missed";
     GENERATION = "understudy_registry_generation", Kind::Gauge, "The number of the serving generation";
@@ -249,6 +251,7 @@ impl Telemetry {
         self.candidates.store(Arc::new(candidates));
         let agents: Vec<_> = settings.agents.iter().map(|agent| agent.name.clone()).collect();
         self.turns.store(Arc::new(TurnMetrics::new(&self.series, &agents)));
+        catalog::touch(&self.series, settings);
     }
 
     /// Handles by candidate.

@@ -6,15 +6,16 @@
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use actix::{Arbiter, Recipient};
 use actix_web::dev::{Server, ServerHandle};
 use actix_web::{HttpServer, web};
 use anyhow::Context;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
+use understudy_actors::catalog::CatalogKeeper;
 use understudy_actors::inventory::Loader;
 use understudy_actors::provider::ledger::LedgerBook;
 use understudy_actors::registry::{Admission, AdmitTurn, Published, RegistryActor, RegistryContext};
@@ -24,16 +25,18 @@ use understudy_actors::state::State;
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
 use understudy_actors::telemetry::Telemetry;
-use understudy_messages::clock::Clock;
+use understudy_messages::clock::{Clock, Instant};
 use understudy_messages::hooks::HookEvent;
 use understudy_messages::ports::{RegistryPort, Slot};
 use understudy_messages::registry::{CloseAdmission, Trigger};
+use understudy_messages::settings::Settings;
 use understudy_plugins::hosts::Hosts;
+use understudy_plugins::listeners::Listeners;
 
 use crate::arbiter::SessionArbiter;
 use crate::config::ServerConfig;
 use crate::configuration::beginning::Beginning;
-use crate::configuration::{self, Configuration, Revision, memory};
+use crate::configuration::{self, Configuration, Order, Revision, memory};
 use crate::http;
 use crate::{plugins, sessions};
 
@@ -53,6 +56,8 @@ const CONNECTION_GRACE: Duration = Duration::from_secs(5);
 pub struct Shared {
     /// What the app was started with.
     pub(crate) config: ServerConfig,
+    /// What its first generation serves, once that is known.
+    pub(crate) first: OnceLock<Arc<Settings>>,
     /// What it is configured with by now.
     pub(crate) configuration: Configuration,
     /// What outlives the process.
@@ -85,6 +90,8 @@ pub struct Shared {
     pub(crate) abort: CancellationToken,
     /// When the app started, in seconds since 1970.
     pub(crate) started: u64,
+    /// The same, as durations are counted from it.
+    pub(crate) began: Instant,
 }
 
 /// How an app runs, beside its configuration.
@@ -104,6 +111,9 @@ impl Default for AppOptions {
         }
     }
 }
+
+/// The registry's own port for turns that ask for admission.
+type Admit = Arc<Slot<Recipient<AdmitTurn>>>;
 
 /// A running app.
 pub struct App {
@@ -144,15 +154,32 @@ impl App {
             clock: options.clock.clone(),
             telemetry,
         };
-        let loader = plugins::loader(hosts, &supervision, beginning.state.clone());
+        let hosts = Hosts {
+            listeners: Listeners::new([api_addr, admin_addr]),
+            ..hosts.clone()
+        };
+        let loader = plugins::loader(&hosts, &supervision, beginning.state.clone());
         plugins::keep_swept(&loader).await;
-        let (shared, registry) = start_registry(beginning, &options, supervision, loader.clone()).await?;
+        let (shared, admission, orders) = share(beginning, &options, supervision)?;
         start_upkeep(&shared);
-        let api_server = serve_api(shared.clone(), api, options.arbiters)?;
-        let admin_server = serve_admin(shared.clone(), admin)?;
+        start_catalogs(&shared);
+        // plugins may take a while: whoever probes meanwhile is answered
+        let admin = run(&shared, "admin server", serve_admin(shared.clone(), admin)?);
+        let started = async {
+            let registry = start_registry(&shared, &options, loader.clone(), (api_addr.port(), admission)).await?;
+            Ok((registry, serve_api(shared.clone(), api, options.arbiters)?))
+        };
+        let (registry, api_server) = match started.await {
+            Ok(started) => started,
+            Err(error) => {
+                admin.stop(false).await;
+                return Err(error);
+            }
+        };
+        configuration::start(&shared, orders);
         let app = Self {
             api: (api_addr, run(&shared, "api server", api_server)),
-            admin: (admin_addr, run(&shared, "admin server", admin_server)),
+            admin: (admin_addr, admin),
             shared,
             registry,
         };
@@ -212,7 +239,7 @@ impl App {
     async fn tell_stop(&self) {
         if let Some(serving) = self.shared.published.load() {
             let event = HookEvent::GatewayStop { reason: "shutdown" };
-            serving.inventory.hooks().observe(event, Arc::default()).await;
+            let _logged = serving.inventory.hooks().observe(event, Arc::default()).await;
         }
     }
 
@@ -281,36 +308,23 @@ fn listen(addr: SocketAddr, key: &str) -> anyhow::Result<(TcpListener, SocketAdd
     Ok((listener, addr))
 }
 
-async fn start_registry(
+/// What the arbiters share, and what its parts are driven by.
+fn share(
     beginning: Beginning,
     options: &AppOptions,
     supervision: Supervision,
-    loader: Loader,
-) -> anyhow::Result<(Arc<Shared>, Arbiter)> {
+) -> anyhow::Result<(Arc<Shared>, Admit, mpsc::Receiver<Order>)> {
     let Beginning { config, state, fault } = beginning;
-    let (published, tap) = (Arc::new(Published::default()), EventTap::default());
-    let ledgers = Arc::new(LedgerBook::default());
-    let (registry, admit) = (Arc::new(Slot::default()), Arc::new(Slot::default()));
+    let (published, admit) = (Arc::new(Published::default()), Admit::default());
     let first = Revision::of(config.clone());
-    let settings = first.settings.clone();
     let (configuration, orders) = Configuration::new(memory::recall(first, fault, &state)?);
-    let context = RegistryContext {
-        inventory: loader.load(&settings).await.into(),
-        loader,
-        settings,
-        shards_expected: options.arbiters,
-        published: published.clone(),
-        clock: options.clock.clone(),
-        telemetry: supervision.telemetry.clone(),
-        tap: tap.clone(),
-        ledgers: ledgers.clone(),
-    };
+    let tap = EventTap::default();
     let sessions = sessions::stored(&config, &state, &supervision, &tap)?;
     let shared = Arc::new(Shared {
         state,
         clock: options.clock.clone(),
         admission: Admission::new(published.clone(), admit.clone(), &supervision),
-        ledgers,
+        ledgers: Arc::default(),
         in_flight: Arc::new(Semaphore::new(config.settings.limits.in_flight)),
         arriving: Semaphore::new(http::arriving(config.settings.limits.body)),
         responses: Arc::new(http::Responses::new(
@@ -321,23 +335,48 @@ async fn start_registry(
         sessions,
         abort: CancellationToken::new(),
         started: crate::unix_seconds(&options.clock),
-        supervision: supervision.clone(),
-        registry: registry.clone(),
+        began: options.clock.now(),
+        supervision,
+        registry: Arc::default(),
         published,
         tap,
         configuration,
         config,
+        first: OnceLock::new(),
     });
-    configuration::start(&shared, orders);
-    let arbiter = start_registry_actor(context, supervision, registry, admit).await?;
-    Ok((shared, arbiter))
+    Ok((shared, admit, orders))
+}
+
+/// Loads the plugins and starts the registry, which lets them serve once every arbiter is listed.
+async fn start_registry(
+    shared: &Shared,
+    options: &AppOptions,
+    loader: Loader,
+    (port, admit): (u16, Admit),
+) -> anyhow::Result<Arbiter> {
+    let configured = shared.configuration.known().serving.settings.clone();
+    let inventory = loader.load(&configured).await;
+    let settings = shared.first.get_or_init(|| inventory.serves().clone()).clone();
+    let context = RegistryContext {
+        inventory: inventory.into(),
+        loader,
+        settings,
+        port,
+        shards_expected: options.arbiters,
+        published: shared.published.clone(),
+        clock: options.clock.clone(),
+        telemetry: shared.supervision.telemetry.clone(),
+        tap: shared.tap.clone(),
+        ledgers: shared.ledgers.clone(),
+    };
+    start_registry_actor(context, shared.supervision.clone(), shared.registry.clone(), admit).await
 }
 
 async fn start_registry_actor(
     context: RegistryContext,
     supervision: Supervision,
     registry: Arc<Slot<RegistryPort>>,
-    admit: Arc<Slot<Recipient<AdmitTurn>>>,
+    admit: Admit,
 ) -> anyhow::Result<Arbiter> {
     let arbiter = Arbiter::with_tokio_rt(crate::shared_runtime);
     let (up, is_up) = oneshot::channel();
@@ -366,6 +405,12 @@ fn start_upkeep(shared: &Arc<Shared>) {
             let _ran = tokio::task::spawn_blocking(move || telemetry.upkeep()).await;
         }
     });
+}
+
+/// Looks at the lists of models of those providers that are to be asked for one.
+fn start_catalogs(shared: &Arc<Shared>) {
+    let keeper = CatalogKeeper::new(shared.published.clone(), shared.supervision.clone());
+    shared.supervision.tasks.spawn_until_stop("catalogs", keeper.run());
 }
 
 fn serve_api(shared: Arc<Shared>, listener: TcpListener, workers: usize) -> io::Result<Server> {

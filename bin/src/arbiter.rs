@@ -102,10 +102,8 @@ async fn register(
 ) -> anyhow::Result<ShardIndex> {
     loop {
         let serving = shared.published.load();
-        let settings = serving.map_or_else(
-            || shared.configuration.known().serving.settings.clone(),
-            |it| it.roster.settings().clone(),
-        );
+        let first = || shared.first.get().cloned().context("nothing is loaded yet");
+        let settings = serving.map_or_else(first, |it| Ok(it.roster.settings().clone()))?;
         let registry = shared.registry.get().context("there is no registry yet")?;
         let starts = pool.get().context("there is no pool of providers yet")?;
         let start = StartProviders {

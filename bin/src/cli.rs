@@ -7,6 +7,7 @@ mod doctor;
 mod log;
 mod output;
 mod plugins;
+mod providers;
 mod serve;
 mod signals;
 mod sim;
@@ -44,6 +45,9 @@ enum Command {
     /// Look at plugins and replace them.
     #[command(subcommand)]
     Plugins(plugins::Command),
+    /// Ask providers for what they serve.
+    #[command(subcommand)]
+    Providers(providers::Command),
     /// Say what is wrong with a gateway, and mend what is safe to mend.
     Doctor(doctor::Args),
     /// Work on configuration files.
@@ -97,6 +101,7 @@ async fn run(command: Command, json: bool, hosts: Hosts) -> anyhow::Result<Exit>
         Command::Demo(args) => demo::run(args, json).await,
         Command::Status(args) => status::run(args, json).await,
         Command::Plugins(command) => plugins::run(command, json, &hosts).await,
+        Command::Providers(command) => providers::run(command, json).await,
         Command::Doctor(args) => doctor::run(args, json, &hosts).await,
         Command::Config(command) => config::run(command, json),
     }

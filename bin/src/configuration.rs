@@ -12,6 +12,7 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use serde::Serialize;
 use tokio::sync::{mpsc, oneshot};
+use understudy_messages::origin::OriginToken;
 use understudy_messages::registry::{Receipt, ReloadError, Trigger};
 
 use crate::app::Shared;
@@ -40,6 +41,8 @@ pub(crate) enum Order {
         change: Change,
         /// The revision that it is meant to replace.
         replaces: String,
+        /// The turn or call that it is asked from.
+        origin: Option<OriginToken>,
         /// Told what came of it.
         reply: oneshot::Sender<Result<Changed, Refused>>,
     },
@@ -108,11 +111,17 @@ impl Configuration {
     }
 
     /// Lets another configuration take the place of the revision `replaces`.
-    pub(crate) async fn change(&self, change: Change, replaces: String) -> Result<Changed, Refused> {
+    pub(crate) async fn change(
+        &self,
+        change: Change,
+        replaces: String,
+        origin: Option<OriginToken>,
+    ) -> Result<Changed, Refused> {
         let (reply, done) = oneshot::channel();
         let order = Order::Change {
             change,
             replaces,
+            origin,
             reply,
         };
         self.orders.try_send(order).map_err(|_full| Refused::Busy)?;

@@ -85,6 +85,7 @@ pub(crate) fn admin(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
             .service(read("/admin/v1/generations", admin::generations))
             .service(read("/admin/v1/providers", ledger::list))
             .service(path("/admin/v1/providers/{provider}/reset", ACT).post(ledger::reset))
+            .service(path("/admin/v1/providers/{provider}/catalog/refresh", ACT).post(ledger::refresh_catalog))
             .default_service(web::to(error::not_found)),
     );
 }
@@ -105,6 +106,7 @@ fn read_or_delete(at: &str) -> Resource {
 
 fn reload(at: &str) -> Resource {
     path(at, LOOK_AND_ACT)
+        .app_data(plugins::asked())
         .get(plugins::progress)
         .head(plugins::progress)
         .post(plugins::reload)

@@ -9,6 +9,7 @@ use understudy_actors::supervision::Supervision;
 use understudy_plugins::canon::{self, CanonOptions};
 use understudy_plugins::capture::Captures;
 use understudy_plugins::hosts::Hosts;
+use understudy_plugins::listeners::Listeners;
 
 /// Every host that this build has.
 pub fn standard_hosts() -> Hosts {
@@ -20,6 +21,7 @@ pub fn standard_hosts() -> Hosts {
         js: None,
         process: Some(understudy_plugins::process::constructor()),
         webhook: Some(understudy_plugins::webhook::constructor()),
+        listeners: Listeners::default(),
     }
 }
 

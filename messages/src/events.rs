@@ -203,12 +203,15 @@ pub struct CandidateSkipped {
     pub turn: TurnId,
     /// Who was passed over.
     pub model: ModelRef,
-    /// Why: the reason of its rest, or `context_overflow` when the conversation cannot fit.
+    /// Why: the reason of its rest, `context_overflow` when the conversation cannot fit, `model_not_found` when it is absent.
     pub reason: Reason,
     /// Its place in the cast, from 0.
     pub position: usize,
     /// The length of the cast.
     pub candidates: usize,
+    /// Whether its provider is a plugin's that does not serve.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub absent: bool,
 }
 
 /// What a probe has shown.
@@ -277,7 +280,7 @@ pub struct TerminalFailure {
     pub attempts: Vec<AttemptRecord>,
 }
 
-/// A turn ended. Exactly one per admitted turn.
+/// A turn ended. Exactly one for each turn that was admitted, and for each that was refused at the gate.
 #[derive(Clone, Debug, Serialize)]
 pub struct TurnEnded {
     /// The turn.

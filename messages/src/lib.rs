@@ -13,11 +13,13 @@
 //! | [`ports`] | who may be told what |
 //! | [`client`], [`cancel`], [`lease`] | what a turn carries: its answer's channel, its cancellation, its generation |
 //! | [`answer`], [`failure`], [`terminal`] | progress and usage, reasons, what a client is told |
+//! | [`catalog`] | what providers say that they serve |
 //! | [`events`] | what has happened |
 //! | [`clock`] | the one source of time |
 
 pub mod answer;
 pub mod cancel;
+pub mod catalog;
 pub mod client;
 pub mod clock;
 pub mod context;
@@ -27,6 +29,7 @@ pub mod failure;
 pub mod hooks;
 pub mod ids;
 pub mod lease;
+pub mod origin;
 pub mod plugin;
 pub mod ports;
 pub mod provider;

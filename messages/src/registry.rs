@@ -1,5 +1,6 @@
 //! What is said to the registry.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use actix::{Message, Recipient};
 use tokio_util::sync::CancellationToken;
 
 use crate::ids::{GenerationId, Name, ShardIndex};
+use crate::origin::OriginToken;
 use crate::ports::{ProviderPorts, ShardPort, Slot};
 use crate::settings::Settings;
 
@@ -64,6 +66,9 @@ pub enum AdmitError {
     /// Too many turns wait at the gate.
     #[error("too many turns wait for admission")]
     QueueFull,
+    /// It was asked from inside of a turn that was asked from inside of a turn, and so on.
+    #[error("turns ask each other too deep")]
+    NestedTooDeep,
 }
 
 /// Open the gate again: those who waited come first.
@@ -186,9 +191,9 @@ pub enum Phase {
 /// Somebody that a reload waits for.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Holder {
-    /// What it is: `turn`, `call`, `service`.
+    /// What it is: `turn`, or a `call` that belongs to none.
     pub kind: &'static str,
-    /// The turn or the call.
+    /// The turn, or what is called.
     pub id: String,
     /// The session, by its client's name for it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -199,6 +204,9 @@ pub struct Holder {
     /// The plugin that is held.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plugin: Option<Name>,
+    /// The turn that it was asked from, where it was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parent: Option<String>,
     /// For how long.
     #[serde(rename = "age_ms", serialize_with = "as_millis")]
     pub age: Duration,
@@ -214,12 +222,16 @@ fn as_millis<S: serde::Serializer>(duration: &Duration, serializer: S) -> Result
 pub struct Reload {
     /// Plugins that are taken anew, whether or not anything of them has changed.
     pub plugins: Vec<Name>,
+    /// What the sources of some of them have to be: else nothing is changed.
+    pub digests: BTreeMap<Name, String>,
     /// What the new generation is to be made from; `None`: the settings that serve.
     pub settings: Option<Arc<Settings>>,
     /// Whether those who use a target may take ten minutes to finish, instead of one.
     pub wait: bool,
     /// Who asks.
     pub trigger: Trigger,
+    /// The turn or call that whoever asks says it asks from.
+    pub origin: Option<OriginToken>,
     /// Ends the reload as long as nothing was stopped: whoever asked is gone.
     pub requester: CancellationToken,
     /// Ends the reload as long as nothing was stopped: a newer one takes its place.
@@ -230,6 +242,8 @@ pub struct Reload {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Trigger {
+    /// The gateway starts: the first generation.
+    Startup,
     /// An operator, by the admin API.
     Api,
     /// The configuration has changed on disk.
@@ -240,11 +254,12 @@ pub enum Trigger {
 
 impl Trigger {
     /// Every trigger.
-    pub const ALL: [Self; 3] = [Self::Api, Self::ConfigWatch, Self::Signal];
+    pub const ALL: [Self; 4] = [Self::Startup, Self::Api, Self::ConfigWatch, Self::Signal];
 
     /// The label's spelling.
     pub const fn as_label(self) -> &'static str {
         match self {
+            Self::Startup => "startup",
             Self::Api => "api",
             Self::ConfigWatch => "config_watch",
             Self::Signal => "signal",
@@ -265,7 +280,7 @@ pub struct Receipt {
     /// The plugins that were replaced.
     pub plugin_ids: Vec<Name>,
     /// What was captured of them.
-    pub source_digests: std::collections::BTreeMap<Name, String>,
+    pub source_digests: BTreeMap<Name, String>,
     /// What people should know: at most eight lines of at most 240 characters.
     pub warnings: Vec<String>,
     /// Whether one of them is compiled in: its settings were read anew, its code only comes with another binary.

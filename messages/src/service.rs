@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::origin::Origin;
 use crate::plugin::CallError;
 
 /// The longest body of a request to a plugin's route, and of its answer, in bytes.
@@ -59,7 +60,7 @@ pub struct CallRoute {
 }
 
 /// A request as a plugin sees it: without what says who the client is.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct RouteRequest {
     /// Its method.
     pub method: String,
@@ -71,6 +72,9 @@ pub struct RouteRequest {
     pub headers: BTreeMap<String, String>,
     /// Its body.
     pub body: String,
+    /// What the plugin may name its call by when it asks the gateway in the midst of it.
+    #[serde(skip_serializing_if = "Origin::is_untold")]
+    pub origin: Option<Origin>,
 }
 
 /// What a plugin answers.

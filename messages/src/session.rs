@@ -13,6 +13,7 @@ use crate::client::ClientChannel;
 use crate::clock::Instant;
 use crate::hooks::{RunBlock, Scene, Snapshot, TurnMarks};
 use crate::ids::{ModelRef, Name, SessionKey, ShardIndex};
+use crate::origin::OriginToken;
 use crate::request::RequestFacts;
 use crate::tools::{FallbackNotice, ToolRound};
 use crate::turn::{Candidate, TurnContext, TurnRequest};
@@ -37,6 +38,8 @@ pub struct RunTurn {
     pub permit: OwnedSemaphorePermit,
     /// Whether the request names a model itself. On the native API one that names none is for its session's own.
     pub names_model: bool,
+    /// The turn or call that it says it is asked from.
+    pub origin: Option<OriginToken>,
 }
 
 /// A turn that was not accepted. Nothing was sent to the client.

@@ -14,7 +14,8 @@ pub use self::plugins::{
 };
 use crate::ids::{ModelRef, Name};
 
-/// Everything that a generation serves from. Valid by construction: every reference resolves.
+/// Everything that a generation serves from. Valid by construction: every reference resolves, except that chains may name
+/// providers which a plugin declares.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// Providers by name.
@@ -110,6 +111,26 @@ pub struct ProviderSettings {
     pub key_order: KeyOrder,
     /// Whether streams are asked for usage that the client did not ask for.
     pub ask_usage: bool,
+    /// How long a list of its models is good, where it is asked for one; `None`: it is never asked.
+    pub catalog: Option<Duration>,
+}
+
+impl ProviderSettings {
+    /// A provider that asks for no credential and of which nothing else is said.
+    pub const fn new(name: Name, api: Api, base_url: String) -> Self {
+        Self {
+            name,
+            api,
+            base_url,
+            api_keys: Vec::new(),
+            models: None,
+            aggregator: false,
+            quota_group: None,
+            key_order: KeyOrder::Listed,
+            ask_usage: false,
+            catalog: None,
+        }
+    }
 }
 
 impl PartialEq for ProviderSettings {
@@ -125,11 +146,12 @@ impl PartialEq for ProviderSettings {
             quota_group,
             key_order,
             ask_usage,
+            catalog,
         } = self;
         let keys = api_keys.iter().map(ExposeSecret::expose_secret);
         (name, api, base_url, models) == (&other.name, &other.api, &other.base_url, &other.models)
             && (aggregator, quota_group, key_order) == (&other.aggregator, &other.quota_group, &other.key_order)
-            && *ask_usage == other.ask_usage
+            && (ask_usage, catalog) == (&other.ask_usage, &other.catalog)
             && keys.eq(other.api_keys.iter().map(ExposeSecret::expose_secret))
     }
 }

@@ -77,6 +77,17 @@ pub struct Cast {
     pub policy: FallbackPolicy,
     /// The candidates; the first is the lead.
     pub candidates: Vec<Arc<Candidate>>,
+    /// Models of the chain that nobody can be asked for: their provider is a plugin's, and that does not serve.
+    pub absent: Vec<Absent>,
+}
+
+/// A model that would be a candidate if its provider were there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Absent {
+    /// Which model.
+    pub model: ModelRef,
+    /// The place of the candidate that comes after it.
+    pub before: usize,
 }
 
 /// What everyone who works on a running turn holds. Dropping the last one drops the lease.

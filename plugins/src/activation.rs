@@ -1,7 +1,10 @@
 //! When a plugin is needed, and why (contract §5.6): by what its manifest hints at, and by what it owns. Pure.
 //!
 //! Hints narrow only what is on without anybody having named it: a plugin that the configuration names starts with the
-//! gateway. Channels and agent harnesses have nothing to apply to here.
+//! gateway. One that is narrowed stays unloaded until settings ask for what it hints at ([`narrow`]). Channels and agent
+//! harnesses have nothing to apply to here.
+
+mod asked;
 
 use std::fmt;
 
@@ -10,6 +13,8 @@ use understudy_messages::ids::Name;
 
 use crate::enablement::Cause;
 use crate::manifest::Manifest;
+
+pub use self::asked::Asked;
 
 /// What a plugin may be needed for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,8 +62,12 @@ pub enum Why {
     EnabledByName,
     /// It is on by default and hints at nothing.
     OnByDefault,
+    /// It is on by default, and the configuration says something of it.
+    ConfiguredEntry,
     /// It wants to start with the gateway.
     StartupHint,
+    /// It hints at a place in the configuration where something stands.
+    ConfigPathHint,
     /// It hints at the command.
     CommandHint,
     /// It has the command.
@@ -85,7 +94,9 @@ impl Why {
         match self {
             Self::EnabledByName => "enabled-by-name",
             Self::OnByDefault => "on-by-default",
+            Self::ConfiguredEntry => "configured-entry",
             Self::StartupHint => "activation-startup-hint",
+            Self::ConfigPathHint => "activation-config-path-hint",
             Self::CommandHint => "activation-command-hint",
             Self::CommandOwner => "manifest-cli-command-owner",
             Self::CommandAlias => "manifest-command-alias",
@@ -111,10 +122,58 @@ pub fn plan<'a>(
     needed.collect()
 }
 
-/// All that a plugin is needed for, each with its reasons, as people read it.
-pub fn explained(cause: Cause, manifest: Option<&Manifest>) -> Vec<String> {
+/// What is on by default and waits for something that nobody asks for is not loaded; any other decision stands.
+pub fn narrow(cause: Cause, id: &str, manifest: Option<&Manifest>, asked: &Asked) -> Cause {
+    match cause {
+        Cause::BundledDefaultEnablement if at_startup(cause, id, manifest, asked).is_empty() => Cause::AwaitsActivation,
+        _ => cause,
+    }
+}
+
+/// Why a plugin starts with a gateway of which this is asked; empty when it does not.
+pub fn at_startup(cause: Cause, id: &str, manifest: Option<&Manifest>, asked: &Asked) -> Vec<Why> {
+    let mut reasons = reasons(&Trigger::Startup, cause, manifest);
+    if cause != Cause::BundledDefaultEnablement || !reasons.is_empty() {
+        return reasons;
+    }
+    let all = manifest.map(|manifest| &manifest.all);
+    let hints = hints(manifest);
+    let listed = |of: Option<&Map<String, Value>>, list: &str| of.map(|of| words(of, list)).unwrap_or_default();
+    let any = |names: Vec<String>, asked: &dyn Fn(&str) -> bool| names.iter().any(|name| asked(name));
+    let found = [
+        (asked.says_something_of(id), Why::ConfiguredEntry),
+        (
+            any(listed(hints, "onProviders"), &|it| asked.has_provider(it)),
+            Why::ProviderHint,
+        ),
+        (
+            any(listed(all, "providers"), &|it| asked.has_provider(it)),
+            Why::ProviderOwner,
+        ),
+        (
+            any(listed(hints, "onConfigPaths"), &|it| asked.has_path(it)),
+            Why::ConfigPathHint,
+        ),
+        (
+            any(listed(hints, "onCapabilities"), &|it| asked.has_capability(it)),
+            Why::CapabilityHint,
+        ),
+    ];
+    reasons.extend(found.into_iter().filter_map(|(holds, why)| holds.then_some(why)));
+    reasons
+}
+
+fn hints(manifest: Option<&Manifest>) -> Option<&Map<String, Value>> {
+    manifest?.activation.as_ref()?.as_object()
+}
+
+/// All that a plugin is needed for, each with its reasons, as people read it; of one that waits, what it waits for.
+pub fn explained(cause: Cause, id: &str, manifest: Option<&Manifest>, asked: &Asked) -> Vec<String> {
     let all = triggers(manifest).into_iter().filter_map(|trigger| {
-        let reasons = reasons(&trigger, cause, manifest);
+        let reasons = match trigger {
+            Trigger::Startup => at_startup(cause, id, manifest, asked),
+            _ => reasons(&trigger, cause, manifest),
+        };
         let labels: Vec<&str> = reasons.iter().map(|why| why.as_label()).collect();
         (!labels.is_empty()).then(|| format!("{trigger}: {}", labels.join(" ")))
     });
@@ -123,19 +182,20 @@ pub fn explained(cause: Cause, manifest: Option<&Manifest>) -> Vec<String> {
 
 /// Why one plugin is needed; empty when it is not.
 pub fn reasons(trigger: &Trigger, cause: Cause, manifest: Option<&Manifest>) -> Vec<Why> {
-    if !cause.enables() {
+    if !cause.enables() && cause != Cause::AwaitsActivation {
         return Vec::new();
     }
     let Some(manifest) = manifest else {
         return Vec::from_iter(starts(cause, true).filter(|_| *trigger == Trigger::Startup));
     };
     let all = &manifest.all;
-    let hints = manifest.activation.as_ref().and_then(Value::as_object);
+    let hints = hints(Some(manifest));
     let hint = |list: &str, text: &str| hints.is_some_and(|hints| has(hints, list, text));
     let owns = |list: &str, text: &str| has(all, list, text);
     let found = match trigger {
         Trigger::Startup => {
-            let wants = hints.is_some_and(|hints| hints.get("onStartup") == Some(&Value::Bool(true)));
+            let on = cause.enables();
+            let wants = on && hints.is_some_and(|hints| hints.get("onStartup") == Some(&Value::Bool(true)));
             let starts = starts(cause, hints.is_none());
             return starts.into_iter().chain(wants.then_some(Why::StartupHint)).collect();
         }
@@ -175,6 +235,7 @@ fn starts(cause: Cause, open: bool) -> Option<Why> {
         | Cause::BlockedByDenylist
         | Cause::DisabledInConfig
         | Cause::NotInAllowlist
+        | Cause::AwaitsActivation
         | Cause::BundledDisabledByDefault
         | Cause::OutsiderDisabledByDefault => None,
     }
@@ -341,9 +402,50 @@ mod tests {
     }
 
     #[test]
+    fn what_is_on_by_default_waits_for_what_it_hints_at_and_what_is_named_does_not_case_t42() {
+        use Cause::{AwaitsActivation as Waits, BundledDefaultEnablement as OnByDefault};
+        let nothing = Asked::default();
+        let acme = Asked::for_tests(&["acme"], &["agents.support", "plugins.entries.Named"]);
+        let of = |further: &str| manifest("p", further);
+        for (further, before, after) in [
+            ("", OnByDefault, OnByDefault),
+            ("activation: { onStartup: true }", OnByDefault, OnByDefault),
+            ("activation: { onCapabilities: ['hook'] }", OnByDefault, OnByDefault),
+            ("activation: { onProviders: ['acme'] }", Waits, OnByDefault),
+            ("activation: { onProviders: ['other'] }", Waits, Waits),
+            ("activation: { onConfigPaths: ['agents.support'] }", Waits, OnByDefault),
+            ("activation: { onConfigPaths: ['agents'] }", Waits, OnByDefault),
+            ("activation: { onConfigPaths: ['agents.supp'] }", Waits, Waits),
+            ("activation: {}, providers: ['acme']", Waits, OnByDefault),
+            ("activation: {}, hooks: ['agent_end']", Waits, Waits),
+            ("activation: { onCommands: ['deploy'], onRoutes: ['/'] }", Waits, Waits),
+        ] {
+            let plugin = of(further);
+            let narrowed = |asked| narrow(OnByDefault, "p", Some(&plugin), asked);
+            assert_eq!((narrowed(&nothing), narrowed(&acme)), (before, after), "{further}");
+            for named in BY_NAME {
+                assert_eq!(narrow(named, "p", Some(&plugin), &nothing), named);
+            }
+        }
+        let waits = of("activation: {}");
+        assert_eq!(
+            narrow(OnByDefault, "named", Some(&waits), &acme),
+            OnByDefault,
+            "its entry says something"
+        );
+    }
+
+    #[test]
+    fn one_that_waits_is_told_with_what_it_waits_for() {
+        let waits = manifest("p", "activation: { onProviders: ['acme'] }");
+        let told = explained(Cause::AwaitsActivation, "p", Some(&waits), &Asked::default());
+        assert_eq!(told, ["provider acme: activation-provider-hint"]);
+    }
+
+    #[test]
     fn people_are_told_all_that_a_plugin_is_needed_for() {
         let [_, _, owner, _] = plugins();
-        let told = explained(Cause::EnabledInConfig, Some(&owner));
+        let told = explained(Cause::EnabledInConfig, "owner", Some(&owner), &Asked::default());
         let expected = [
             "startup: enabled-by-name",
             "command deploy: manifest-cli-command-owner",

@@ -38,6 +38,8 @@ pub struct Declared {
     /// Whether it has a context engine.
     #[serde(rename = "contextEngine")]
     pub context_engine: bool,
+    /// Providers, which only plugins that are compiled in may have.
+    pub providers: Vec<Value>,
 }
 
 /// One route.
@@ -133,6 +135,10 @@ impl Declared {
         if self.context_engine {
             registration.context_engine();
         }
+        if !self.providers.is_empty() {
+            let refused = "providers are refused: only a plugin that is compiled in (`host: native`) may have any";
+            registration.warnings.push(refused.to_owned());
+        }
         Ok(registration)
     }
 }
@@ -221,6 +227,18 @@ mod tests {
         assert_eq!(
             called,
             [(0, Called::Hook(Hook::AgentEnd)), (2, policy("a")), (4, policy("b"))]
+        );
+    }
+
+    #[test]
+    fn providers_of_another_process_are_refused_by_name_of_who_may_have_them() {
+        let declared: Declared = serde_json::from_str(r#"{ "providers": [{ "id": "acme" }] }"#).expect("a declaration");
+        let registration = declared.register().expect("not too many");
+        assert!(registration.providers.is_empty());
+        assert!(
+            registration.warnings[0].contains("native"),
+            "{:?}",
+            registration.warnings
         );
     }
 

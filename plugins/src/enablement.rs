@@ -43,6 +43,8 @@ pub enum Cause {
     SelectedInAllowlist,
     /// It is built in and on unless somebody says otherwise.
     BundledDefaultEnablement,
+    /// It is built in and on unless somebody says otherwise, and nothing that it waits for is asked for.
+    AwaitsActivation,
     /// It is built in and off unless somebody says otherwise.
     BundledDisabledByDefault,
     /// It was found, and nobody has asked for it.
@@ -61,8 +63,24 @@ impl Cause {
             Self::EnabledInConfig => "enabled-in-config",
             Self::SelectedInAllowlist => "selected-in-allowlist",
             Self::BundledDefaultEnablement => "bundled-default-enablement",
+            Self::AwaitsActivation => "awaits-activation",
             Self::BundledDisabledByDefault => "bundled-disabled-by-default",
             Self::OutsiderDisabledByDefault => "outsider-disabled-by-default",
+        }
+    }
+
+    /// Who has decided that: `explicit`, `default`, or `disabled` for one that is off.
+    pub const fn enablement(self) -> &'static str {
+        match self {
+            Self::SelectedContextEngineSlot | Self::EnabledInConfig | Self::SelectedInAllowlist => "explicit",
+            Self::BundledDefaultEnablement => "default",
+            Self::PluginsDisabled
+            | Self::BlockedByDenylist
+            | Self::DisabledInConfig
+            | Self::NotInAllowlist
+            | Self::AwaitsActivation
+            | Self::BundledDisabledByDefault
+            | Self::OutsiderDisabledByDefault => "disabled",
         }
     }
 
@@ -77,6 +95,7 @@ impl Cause {
             | Self::BlockedByDenylist
             | Self::DisabledInConfig
             | Self::NotInAllowlist
+            | Self::AwaitsActivation
             | Self::BundledDisabledByDefault
             | Self::OutsiderDisabledByDefault => false,
         }

@@ -11,6 +11,7 @@ use understudy_messages::ids::Name;
 use understudy_messages::settings::{PluginGrants, PluginLimits};
 
 use crate::Instance;
+use crate::listeners::Listeners;
 use crate::manifest::{HostKind, Manifest};
 use crate::native::{NativeInstance, NativePlugin};
 
@@ -33,6 +34,8 @@ pub struct Load {
     pub limits: PluginLimits,
     /// The one source of time.
     pub clock: Clock,
+    /// Where the gateway itself listens.
+    pub listeners: Listeners,
 }
 
 /// What came of it: an instance that has registered, or why there is none, in one line.
@@ -52,6 +55,8 @@ pub struct Hosts {
     pub process: Option<Constructor>,
     /// HTTP endpoints.
     pub webhook: Option<Constructor>,
+    /// Where the gateway that they are for listens; nowhere unless somebody says so.
+    pub listeners: Listeners,
 }
 
 impl Hosts {
@@ -61,7 +66,7 @@ impl Hosts {
     /// Why there is none.
     pub async fn load(&self, host: HostKind, load: Load) -> Loaded {
         let constructor = match host {
-            HostKind::Native => return self.load_native(&load),
+            HostKind::Native => return self.load_native(load).await,
             HostKind::Js => &self.js,
             HostKind::Process => &self.process,
             HostKind::Webhook => &self.webhook,
@@ -76,13 +81,17 @@ impl Hosts {
             .unwrap_or_else(|_| Err("its host panicked".to_owned()))
     }
 
-    fn load_native(&self, load: &Load) -> Loaded {
+    /// Its registration may take a while, and other work has to go on meanwhile: it has a thread of its own.
+    async fn load_native(&self, load: Load) -> Loaded {
         let is_it = |plugin: &&Arc<dyn NativePlugin>| plugin.id().eq_ignore_ascii_case(&load.id);
         let plugin = self
             .native
             .iter()
             .find(is_it)
-            .ok_or("no plugin of this id is compiled in")?;
-        Ok(Arc::new(NativeInstance::load(&**plugin, &load.settings)?))
+            .ok_or("no plugin of this id is compiled in")?
+            .clone();
+        let registering = tokio::task::spawn_blocking(move || NativeInstance::load(&*plugin, &load.settings));
+        let registered = registering.await.map_err(|_| "its registration was lost")?;
+        Ok(Arc::new(registered?))
     }
 }

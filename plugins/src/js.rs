@@ -50,6 +50,7 @@ use self::shared::{Shared, Waiter};
 use self::state::State;
 use crate::declared::{Called, by_number};
 use crate::hosts::{Constructor, Load};
+use crate::listeners::Listeners;
 use crate::{Instance, Registration};
 
 pub use self::shared::abandoned_threads;
@@ -84,6 +85,8 @@ pub struct JsOptions {
     pub load_budget: Duration,
     /// Origins that it may fetch from, as `scheme://host` or `scheme://host:port`; `*` is any. Empty: `fetch` is off.
     pub fetch: Vec<String>,
+    /// Where the gateway itself listens: what is fetched there says from which call it comes.
+    pub listeners: Listeners,
 }
 
 impl JsOptions {
@@ -99,6 +102,7 @@ impl JsOptions {
             memory_limit: 64 * 1024 * 1024,
             load_budget: Duration::from_secs(10),
             fetch: Vec::new(),
+            listeners: Listeners::default(),
         }
     }
 }
@@ -117,6 +121,7 @@ pub fn constructor() -> Constructor {
                 memory_limit: load.limits.memory.unwrap_or(usual.memory_limit),
                 load_budget: load.limits.load.unwrap_or(usual.load_budget),
                 fetch: load.grants.fetch,
+                listeners: load.listeners,
                 ..usual
             };
             Ok(Arc::new(JsInstance::load(options).await?) as Arc<dyn Instance>)
@@ -156,7 +161,7 @@ impl JsInstance {
         let files = Files::new(folder, options.roots);
         let name = format!("js-{}", options.id).replace('\0', "");
         let (id, clock, of) = (options.id, options.clock, shared.clone());
-        let fetching = Fetching::new(options.fetch, clock.clone());
+        let fetching = Fetching::new(options.fetch, options.listeners, clock.clone());
         let make = move || State::new(id, clock, files, fetching, of, loaded);
         let thread = start(name, shared.clone(), make, source, ordered)?;
         let mut instance = Self {
@@ -202,7 +207,7 @@ impl JsInstance {
                 return Err(CallError::Gone);
             }
             let (reply, answer) = oneshot::channel();
-            let (waiter, interest) = Waiter::new(shared.clone(), number, cancel.clone());
+            let (waiter, interest) = Waiter::new(shared.clone(), number, cancel.clone(), work.origin());
             let order = Order {
                 number,
                 interest,

@@ -29,6 +29,7 @@ pub mod enablement;
 pub mod hosts;
 #[cfg(feature = "js")]
 pub mod js;
+pub mod listeners;
 mod log;
 pub mod manifest;
 pub mod native;

@@ -77,6 +77,8 @@ pub struct Manifest {
     pub tools: Vec<String>,
     /// Trusted policies of tools that it may register (`contracts.trustedToolPolicies`).
     pub policies: Vec<String>,
+    /// Providers that it may register: chains may name them while it is on.
+    pub providers: Vec<Name>,
     /// Tools that may run again after a failure.
     pub replay_safe: BTreeSet<String>,
     /// When it wants to be started; kept as it was written.
@@ -118,6 +120,8 @@ struct Written {
     activation: Option<Value>,
     #[serde(default)]
     requires_plugins: Vec<String>,
+    #[serde(default)]
+    providers: Vec<String>,
     host: Option<HostKind>,
     required: Option<bool>,
     resources: Option<Resources>,
@@ -189,6 +193,7 @@ impl Manifest {
             },
             tools: contracts.remove("tools").unwrap_or_default(),
             policies: contracts.remove("trustedToolPolicies").unwrap_or_default(),
+            providers: written.providers.into_iter().map(Name::from).collect(),
             replay_safe: written.tool_metadata.into_iter().filter_map(safe).collect(),
             activation: written.activation,
             requires_plugins: written.requires_plugins,

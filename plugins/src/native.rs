@@ -17,7 +17,8 @@ use understudy_messages::service::{CallRoute, CallService, RouteAnswer};
 
 use crate::Instance;
 use crate::registration::{
-    CommandRegistration, Handler, HookOptions, QuickHandler, Registration, RouteOptions, ToolRegistration,
+    CommandRegistration, Handler, HookOptions, ProviderRegistration, QuickHandler, Registration, RouteOptions,
+    ToolRegistration,
 };
 
 /// A handler that may wait. It has to end when the token is cancelled; whoever waits no longer drops its future.
@@ -47,6 +48,11 @@ pub trait NativePlugin: Send + Sync {
     /// Whether it is loaded unless somebody says otherwise.
     fn enabled_by_default(&self) -> bool {
         false
+    }
+
+    /// What it says of itself where it lies in no folder, written like the manifest of one that does; its id is [`Self::id`].
+    fn manifest(&self) -> Option<&str> {
+        None
     }
 
     /// Registers what it does, with the settings of this instance.
@@ -143,6 +149,12 @@ impl NativeApi {
         if self.registration.context_engine() {
             self.engine = Some(handler);
         }
+    }
+
+    /// Registers a provider: chains may name it as they do one of the configuration. With a manifest it has to stand among
+    /// `providers` there.
+    pub fn provider(&mut self, provider: ProviderRegistration) {
+        self.registration.provider(provider);
     }
 
     /// Says that there is a command.

@@ -1,5 +1,6 @@
 //! What a plugin registers while it is loaded.
 
+mod providers;
 mod serving;
 
 use std::fmt;
@@ -8,6 +9,7 @@ use std::time::Duration;
 
 use understudy_messages::hooks::{Hook, HookContext, HookEvent, HookResult};
 
+pub use self::providers::ProviderRegistration;
 pub use self::serving::{CommandRegistration, RouteOptions, RouteRegistration, ServiceRegistration};
 
 /// A handler that is quick and does not wait: called on the turn's own thread.
@@ -33,6 +35,8 @@ pub struct Registration {
     pub commands: Vec<CommandRegistration>,
     /// Whether it has a context engine: at most one.
     pub context_engine: bool,
+    /// Providers: who may be asked for models.
+    pub providers: Vec<ProviderRegistration>,
     /// What was passed over, and why.
     pub warnings: Vec<String>,
 }
@@ -158,6 +162,7 @@ impl Registration {
             && self.tools == other.tools
             && (&self.services, &self.routes) == (&other.services, &other.routes)
             && self.context_engine == other.context_engine
+            && self.providers == other.providers
             && hooks.all(|(own, other)| own.is_same(other))
             && policies.all(|(own, other)| own.id == other.id && own.handler.is_same(&other.handler))
     }
@@ -224,6 +229,8 @@ impl HookOptions {
 
 #[cfg(test)]
 mod tests {
+    use understudy_messages::settings::{Api, ProviderSettings};
+
     use super::*;
 
     fn handler() -> Handler {
@@ -235,6 +242,11 @@ mod tests {
             tools: Some(tools.iter().map(|&name| name.to_owned()).collect()),
             ..HookOptions::default()
         }
+    }
+
+    fn acme() -> ProviderRegistration {
+        let url = "http://127.0.0.1:1/v1".to_owned();
+        ProviderRegistration::new(ProviderSettings::new("acme".into(), Api::OpenaiChat, url))
     }
 
     #[test]
@@ -261,12 +273,13 @@ mod tests {
         };
         let plain = registration(|it| it.warnings.push("said".to_owned()));
         assert!(plain.is_same(&registration(|_| {})) && plain.is_by_message());
-        let others: [fn(&mut Registration); 6] = [
+        let others: [fn(&mut Registration); 7] = [
             |it| it.hooks[0].priority = 1,
             |it| it.hooks[0].authority = true,
             |it| it.hooks[0].handler = Handler::Instance(1),
             |it| it.policies[0].id = "q".to_owned(),
             |it| it.tools.push(ToolRegistration::default()),
+            |it| assert!(it.provider(acme())),
             |it| it.hooks[0].handler = handler(),
         ];
         for edit in others {

@@ -22,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use understudy_messages::context::{CallEngine, EngineWork};
 use understudy_messages::hooks::wire::EventView;
 use understudy_messages::hooks::{HookContext, HookResult};
+use understudy_messages::origin::{ORIGIN_HEADER, Origin, OriginToken};
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
 use understudy_messages::service::{CallRoute, CallService, RouteAnswer, RouteRequest};
 
@@ -209,7 +210,7 @@ impl Instance for WebhookInstance {
                 plugin: &endpoint.options.id,
                 call_id: &call_id(),
             };
-            called.answered(endpoint.ask(&body, true).await?)
+            called.answered(endpoint.ask(&body, call.context.origin.as_ref(), true).await?)
         })
     }
 
@@ -227,7 +228,10 @@ impl Instance for WebhookInstance {
                 plugin: &endpoint.options.id,
                 call_id: &call_id(),
             };
-            Ok(endpoint.ask(&body, replay_safe).await?.unwrap_or_default())
+            Ok(endpoint
+                .ask(&body, call.context.origin.as_ref(), replay_safe)
+                .await?
+                .unwrap_or_default())
         })
     }
 
@@ -242,7 +246,7 @@ impl Instance for WebhookInstance {
                 call_id: &call_id(),
             };
             // started twice it would not be the same: it is asked again only where it was not reached
-            endpoint.ask(&body, false).await.map(drop)
+            endpoint.ask(&body, None, false).await.map(drop)
         })
     }
 
@@ -256,7 +260,7 @@ impl Instance for WebhookInstance {
                 plugin: &endpoint.options.id,
                 call_id: &call_id(),
             };
-            RouteAnswer::read(endpoint.ask(&body, false).await?)
+            RouteAnswer::read(endpoint.ask(&body, call.request.origin.as_ref(), false).await?)
         })
     }
 
@@ -273,7 +277,10 @@ impl Instance for WebhookInstance {
             };
             // what is put together may be asked for again; what was said is told once
             let is_question = matches!(call.work, EngineWork::Assemble { .. });
-            Ok(endpoint.ask(&body, is_question).await?.unwrap_or_default())
+            Ok(endpoint
+                .ask(&body, call.context.origin.as_ref(), is_question)
+                .await?
+                .unwrap_or_default())
         })
     }
 
@@ -285,12 +292,18 @@ impl Instance for WebhookInstance {
 
 impl Endpoint {
     /// Makes a call, again where that may help; `again`: also when it may have begun to work on it.
-    async fn ask(&self, body: &impl Serialize, again: bool) -> Result<Option<Value>, CallError> {
+    async fn ask(
+        &self,
+        body: &impl Serialize,
+        origin: Option<&Origin>,
+        again: bool,
+    ) -> Result<Option<Value>, CallError> {
         let _place = self.places.acquire().await.map_err(|_| CallError::Gone)?;
         let body = Bytes::from(serde_json::to_vec(body).unwrap_or_default());
+        let origin = origin.and_then(Origin::token).map(OriginToken::expose);
         let mut waits = WAITS.into_iter();
         loop {
-            let miss = match self.post(body.clone()).await {
+            let miss = match self.post(body.clone(), origin.as_deref()).await {
                 Ok(answer) => return Ok(answer),
                 Err(miss) => miss,
             };
@@ -306,7 +319,7 @@ impl Endpoint {
         }
     }
 
-    async fn post(&self, body: Bytes) -> Result<Option<Value>, Miss> {
+    async fn post(&self, body: Bytes, origin: Option<&str>) -> Result<Option<Value>, Miss> {
         let since = self.options.clock.wall().duration_since(SystemTime::UNIX_EPOCH);
         let timestamp = since.unwrap_or_default().as_secs().to_string();
         let request = self.options.client.post(self.url.clone());
@@ -315,6 +328,9 @@ impl Endpoint {
             && let Some(signature) = signature::sign(secret, &timestamp, &body)
         {
             request = request.header("x-understudy-signature", signature);
+        }
+        if let Some(origin) = origin {
+            request = request.header(ORIGIN_HEADER, origin);
         }
         let request = request.header("x-understudy-timestamp", timestamp).body(body);
         let response = request.send().await.map_err(|error| match error.is_connect() {

@@ -2,6 +2,7 @@
 
 pub mod answer;
 pub mod anthropic;
+pub mod catalog;
 pub mod classify;
 pub mod continuation;
 pub mod gemini;

@@ -29,7 +29,8 @@ use understudy_messages::provider::{Answered, Attempt, AttemptError, AttemptLimi
 use understudy_messages::settings::ProviderSettings;
 
 use self::ask::Places;
-use self::fault::fault;
+pub(crate) use self::ask::{AGENT, ANTHROPIC_VERSION, credential, version};
+pub(crate) use self::fault::fault;
 use self::frames::Frames;
 use crate::classify::{Signal, TransportFault, classify, transport};
 

@@ -138,6 +138,32 @@ fn a_gate_that_opens_again_counts_everyone_and_lets_everyone_in() {
     });
 }
 
+/// What a turn waits for comes in beside it: whoever closed the gate waits for both, and is told once.
+#[test]
+fn who_comes_in_beside_somebody_is_waited_for_as_well() {
+    explore(|| {
+        let gate = Arc::new(Gate::open());
+        assert!(gate.enter());
+        let parent = {
+            let gate = gate.clone();
+            thread::spawn(move || {
+                gate.enter_beside();
+                let child = {
+                    let gate = gate.clone();
+                    thread::spawn(move || gate.leave())
+                };
+                let emptied = gate.leave();
+                usize::from(emptied) + usize::from(child.join().unwrap())
+            })
+        };
+        let inside = gate.close();
+        assert!(!gate.enter(), "nobody else enters a closed gate");
+        let reports = parent.join().unwrap();
+        assert_eq!(reports, usize::from(inside > 0), "{inside} were inside");
+        assert_eq!(gate.holders(), 0);
+    });
+}
+
 /// A reload of a plugin that only one agent has: one gate closes, the other stays open.
 #[test]
 fn a_gate_that_closes_for_one_agent_neither_holds_nor_waits_for_the_other() {

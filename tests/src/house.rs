@@ -406,6 +406,7 @@ impl House {
             telemetry: provider.telemetry.clone(),
             ledgers: provider.ledgers.clone(),
             tap: self.tap.clone(),
+            port: 0,
         };
         let (port, slot) = (registry.clone(), admit.clone());
         supervision.supervise(
@@ -493,6 +494,7 @@ impl House {
             deadline: None,
             permit: self.permits.clone().try_acquire_owned().expect("a permit"),
             names_model: true,
+            origin: None,
         };
         let shard = self.shard.get().expect("a shard");
         shard.run.send(run).await.expect("alive").expect("taken");

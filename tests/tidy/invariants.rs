@@ -34,7 +34,7 @@ pub(crate) fn check(workspace: &Workspace) -> Vec<Violation> {
 }
 
 /// Functions that exist in test code only.
-fn test_names(workspace: &Workspace) -> BTreeSet<String> {
+pub(crate) fn test_names(workspace: &Workspace) -> BTreeSet<String> {
     let names = |code: &str| functions(code).into_iter().map(|function| function.name);
     let sources = &workspace.sources;
     let all: BTreeSet<String> = sources.iter().flat_map(|source| names(&source.code)).collect();
@@ -70,13 +70,13 @@ fn is_numbered(text: &str) -> bool {
 }
 
 /// The names in backticks; a path before a name is fine.
-fn named(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn named(text: &str) -> impl Iterator<Item = &str> {
     let quoted = text.split('`').skip(1).step_by(2);
     quoted.map(|name| name.rsplit("::").next().unwrap_or(name))
 }
 
 /// Whether a name states a fact, as those of tests do and others hardly.
-fn is_sentence(name: &str) -> bool {
+pub(crate) fn is_sentence(name: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
     name.bytes().all(plain) && name.matches('_').count() >= 3
 }

@@ -5,6 +5,7 @@
 use std::fmt;
 
 mod bans;
+mod contract;
 mod edges;
 mod invariants;
 mod metrics;
@@ -80,5 +81,10 @@ mod tests {
     #[test]
     fn every_invariant_names_a_test_that_exists() {
         check(invariants::check);
+    }
+
+    #[test]
+    fn every_row_of_the_contract_names_a_test_that_exists() {
+        check(contract::check);
     }
 }

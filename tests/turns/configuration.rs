@@ -1,6 +1,9 @@
 //! Another configuration takes the place of the one that serves, over the real app and a real file.
 
 mod deferred;
+mod folders;
+mod lists;
+mod plugins;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};

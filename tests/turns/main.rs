@@ -1,8 +1,11 @@
 //! Turns over real sockets: what clients see, what providers see, what is counted.
 
+mod activation;
 mod backpressure;
 mod broken_streams;
+mod brought;
 mod cancel;
+mod catalogs;
 mod configuration;
 mod continued_across;
 mod continued_streams;

@@ -41,9 +41,17 @@ async fn a_gateway_that_serves_is_live_started_and_ready() {
         assert_eq!(stage.admin(probe).await.status, 200, "{probe}");
     }
     assert_eq!(
-        stage.admin("/readyz").await.json(),
-        json!({ "ready": true, "failing": [] })
+        stage.admin("/livez").await.json(),
+        json!({ "ok": true, "status": "live" })
     );
+    assert_eq!(
+        stage.admin("/startupz").await.json(),
+        json!({ "ok": true, "status": "started" })
+    );
+    stage.clock.advance(Duration::from_secs(7));
+    let ready = stage.admin("/readyz").await.json();
+    assert_eq!((&ready["ready"], &ready["failing"]), (&json!(true), &json!([])));
+    assert!(ready["uptimeMs"].as_u64() >= Some(7_000), "{ready}");
     let status = stage.admin("/admin/v1/status").await.json();
     assert_eq!(
         (&status["admission"], &status["generation"], &status["arbiters"]),
@@ -61,16 +69,14 @@ async fn a_stop_lets_a_running_stream_finish_and_refuses_new_turns() {
     let response = begun(&stage).await;
     stage.gateway.begin_stop(Duration::from_secs(600));
     let ready = is_closing(&stage).await;
-    assert_eq!(
-        (ready.status, ready.json()),
-        (503, json!({ "ready": false, "failing": ["shutting-down"] }))
-    );
+    assert_eq!((ready.status, &ready.json()["failing"]), (503, &json!(["draining"])));
     assert_eq!(
         stage.admin("/livez").await.status,
         200,
         "a gateway that drains is alive"
     );
-    assert_eq!(stage.admin("/startupz").await.status, 200);
+    let started = stage.admin("/startupz").await;
+    assert_eq!((started.status, &started.json()["status"]), (503, &json!("draining")));
     let refused = stage.ask(&question(true)).await;
     assert_eq!(
         (refused.status, &refused.json()["error"]["code"]),

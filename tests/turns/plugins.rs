@@ -75,7 +75,8 @@ async fn a_plugin_that_cannot_be_loaded_stops_nobody() {
 async fn a_required_plugin_that_does_not_serve_fails_readiness_by_name() {
     let stage = stage("entries: { gone: { required: true } }").await;
     let ready = stage.admin("/readyz").await;
-    let expected = json!({ "ready": false, "failing": ["plugin:gone"] });
-    assert_eq!((ready.status, ready.json()), (503, expected));
+    let told = ready.json();
+    assert_eq!((ready.status, &told["ready"]), (503, &json!(false)));
+    assert_eq!(told["failing"], json!(["plugin:gone"]));
     assert_eq!(stage.admin("/livez").await.status, 200, "it is alive all the same");
 }

@@ -1,6 +1,6 @@
 //! Plugins replaced while turns run, over the real app.
 
-mod seen;
+pub(crate) mod seen;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -19,6 +19,9 @@ use crate::stage::{Reply, Stage, lead, question, read};
 mod blast;
 mod inside;
 mod let_go;
+mod lists;
+mod origins;
+mod refused;
 mod waits;
 
 /// What was told to which instance: its number, the turn, the hook.
@@ -409,6 +412,41 @@ async fn until_held(stage: &Stage) {
     while stage.admin("/readyz").await.status == 200 {}
 }
 
+#[tokio::test]
+async fn a_source_that_is_not_the_one_that_was_expected_is_refused() {
+    let (probe, stage, _folder) = exclusive(Duration::ZERO).await;
+    let digest = async {
+        let report = stage.admin("/admin/v1/plugins").await.json();
+        let plugins = report["plugins"].as_array().expect("plugins").iter();
+        let probe = plugins.clone().find(|it| it["id"] == "probe").expect("the probe");
+        probe["digest"].as_str().expect("a digest").to_owned()
+    };
+    let expected = digest.await;
+    let other = json!({ "plugins": ["probe"], "digests": { "probe": "sha256:00" } });
+    let reply = reload(&stage, &other).await;
+    assert_eq!(reply.status, 400, "{}", reply.text());
+    assert!(reply.text().contains(&expected), "{}", reply.text());
+    assert_eq!((generation(&stage).await, probe.made()), (1, 1));
+    // named twice is named once
+    let same = json!({ "plugins": ["probe", "PROBE"], "digests": { "probe": expected } });
+    let reply = reload(&stage, &same).await;
+    assert_eq!(
+        (reply.status, &reply.json()["pluginIds"]),
+        (200, &json!(["probe"])),
+        "{}",
+        reply.text()
+    );
+}
+
+#[tokio::test]
+async fn what_is_asked_for_and_cannot_be_read_is_an_error_like_any_other() {
+    let (_probe, stage, _folder) = exclusive(Duration::ZERO).await;
+    let reply = reload(&stage, &json!({ "plugins": "probe" })).await;
+    assert_eq!(reply.status, 400);
+    let message = reply.json()["error"]["message"].as_str().unwrap_or_default().to_owned();
+    assert!(message.contains("cannot be read"), "{message}");
+}
+
 /// A guard in JavaScript that has nothing against anybody.
 const GUARD: &str = "export function register(api) { api.on('before_agent_run', () => ({ outcome: 'pass' })); }";
 
@@ -431,15 +469,17 @@ async fn a_guard_that_serves_is_let_go_when_it_is_switched_off_and_for_no_other_
             Some(half) => std::fs::write(&manifest, half).expect("written"),
             None => std::fs::remove_file(&manifest).expect("removed"),
         }
-        let reply = reload(&stage, &json!({ "plugins": ["other"] })).await;
+        let reply = reload(&stage, &json!({ "plugins": ["guard"] })).await;
         assert_eq!(reply.status, 400, "{}", reply.text());
         assert!(reply.text().contains("guard"), "{}", reply.text());
+        let another = reload(&stage, &json!({ "plugins": ["other"] })).await;
+        assert_eq!(another.json()["pluginIds"], json!(["other"]), "{}", another.text());
         let report = stage.admin("/admin/v1/plugins").await.json();
         let plugins = report["plugins"].as_array().expect("plugins").iter();
         let serving = plugins.filter(|plugin| plugin["id"] == "guard" && plugin["status"] == "loaded");
         assert_eq!(serving.count(), 1, "{report}");
     }
     std::fs::write(&manifest, whole).expect("written");
-    let reply = reload(&stage, &json!({ "plugins": ["other"] })).await;
+    let reply = reload(&stage, &json!({ "plugins": ["guard"] })).await;
     assert_eq!(reply.status, 200, "{}", reply.text());
 }

@@ -11,8 +11,11 @@ use understudy_messages::service::{CallRoute, CallService, RouteAnswer, ServiceT
 use understudy_plugins::hosts::Hosts;
 use understudy_plugins::native::{NativeApi, NativePlugin};
 use understudy_plugins::registration::RouteOptions;
+use understudy_providers::sim::Simulator;
 
-use crate::stage::{Reply, Stage, question, read};
+use crate::reload::Folder;
+use crate::reload::seen::{counted, moved};
+use crate::stage::{Reply, Stage, lead, question, read};
 
 /// What a service does when it is asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -249,6 +252,16 @@ async fn a_reload_waits_for_a_call_of_a_route_and_refuses_new_ones_meanwhile_cas
                 .count("understudy_plugin_instances", &draining)
                 == 0
             {}
+            let progress = stage.admin("/admin/v1/plugins/reload").await.json();
+            let holder = &progress["holders"][0];
+            assert_eq!(
+                (&holder["kind"], &holder["id"], &holder["plugin"]),
+                (&json!("call"), &json!("/hook"), &json!("keeper")),
+                "{progress}"
+            );
+            let ready = stage.admin("/readyz").await.json();
+            let reason = ready["pluginReload"]["reason"].as_str().unwrap_or_default().to_owned();
+            assert!(reason.contains("Waiting for 1"), "{ready}");
             let refused = stage.get("/plugins/keeper/hook").await;
             keeper.route.send_replace(Does::Well);
             refused
@@ -262,7 +275,37 @@ async fn a_reload_waits_for_a_call_of_a_route_and_refuses_new_ones_meanwhile_cas
         (503, &"1".parse().expect("a value"))
     );
     assert_eq!(reloaded.status, 200, "{}", reloaded.text());
+    assert!(reloaded.text().contains("for 1 that used it"), "{}", reloaded.text());
     assert_eq!(stage.get("/plugins/keeper/hook").await.json()[0], 2);
+}
+
+/// It cannot be there twice, and its service runs all the time; only a call is waited for.
+#[tokio::test]
+async fn a_service_that_runs_delays_no_reload_and_a_call_does_case_t16() {
+    for inside in [false, true] {
+        let keeper = Keeper::new("keeper");
+        let stage = stage(&[&keeper], "").await;
+        let began = stage.clock.now();
+        let replaced = match inside {
+            false => reload(&stage, "keeper").await,
+            true => {
+                keeper.route.send_replace(Does::Hangs);
+                let during = async {
+                    until_at_work(&stage).await;
+                    let given_up = async {
+                        while phase(&stage).await.as_deref() != Some("reloading") {}
+                        stage.clock.advance(Duration::from_secs(15));
+                    };
+                    tokio::join!(reload(&stage, "keeper"), given_up).0
+                };
+                tokio::join!(stage.get("/plugins/keeper/hook"), during).1
+            }
+        };
+        assert_eq!(replaced.status, 200, "{}", replaced.text());
+        let waited = stage.clock.now().duration_since(began) >= Duration::from_secs(15);
+        assert_eq!(waited, inside, "the call hangs until it is given up");
+        assert_eq!(keeper.told(), [(1, "start"), (1, "stop"), (2, "start")]);
+    }
 }
 
 /// Waits until the plugin is at work on a call.
@@ -294,10 +337,9 @@ async fn a_candidate_whose_service_does_not_start_is_let_go_and_the_old_code_is_
     assert_eq!(stage.admin("/readyz").await.status, 200);
 }
 
-#[tokio::test]
-async fn a_candidate_of_a_shared_plugin_that_does_not_start_changes_nothing_case_t24() {
-    let keeper = Keeper::new("keeper");
-    let folder = crate::reload::Folder::new("keeper", "{ id: 'keeper', host: 'native', resources: 'shared' }");
+/// With a plugin that may be there twice.
+async fn shared(keeper: &Keeper) -> (Stage, Folder) {
+    let folder = Folder::new("keeper", "{ id: 'keeper', host: 'native', resources: 'shared' }");
     let hosts = Hosts {
         native: vec![Arc::new(keeper.clone())],
         ..Hosts::default()
@@ -307,7 +349,13 @@ async fn a_candidate_of_a_shared_plugin_that_does_not_start_changes_nothing_case
         folder.paths()
     );
     let plan = json!({ "a/m": { "calls": [{ "answer": { "text": "hi" } }] } });
-    let stage = Stage::set_hosting(plan, &configuration, hosts).await;
+    (Stage::set_hosting(plan, &configuration, hosts).await, folder)
+}
+
+#[tokio::test]
+async fn a_candidate_of_a_shared_plugin_that_does_not_start_changes_nothing_case_t24() {
+    let keeper = Keeper::new("keeper");
+    let (stage, _folder) = shared(&keeper).await;
     keeper.start.send_replace(Does::Fails);
     let reply = reload(&stage, "keeper").await;
     assert_eq!(
@@ -384,6 +432,57 @@ async fn what_cannot_be_put_back_is_named_until_a_later_reload_succeeds_case_t26
     assert_eq!(own, [(1, "start"), (1, "stop"), (2, "start")], "it was stopped once");
 }
 
+const FORCED: &str = "plugin_forced_retirements_total{plugin=\"keeper\"}";
+
+fn api(outcome: &str) -> String {
+    format!("registry_reloads_total{{trigger=\"api\",outcome=\"{outcome}\"}}")
+}
+
+#[tokio::test]
+async fn what_is_put_back_and_what_cannot_be_move_their_own_counters_and_no_other_case_t50_t24_t26() {
+    let keeper = Keeper::new("keeper");
+    let stage = stage(&[&keeper], "").await;
+    keeper.start.send_replace(Does::Hangs);
+    let put_back = async {
+        until(&stage, "recovering").await;
+        keeper.start.send_replace(Does::Well);
+    };
+    let (reply, ()) = tokio::join!(reload(&stage, "keeper"), put_back);
+    assert_eq!(error(&reply).1, "restored", "{}", reply.text());
+    // the candidate hung, and was let go by force
+    let restored = api("restored");
+    let moves = [(&*restored, 1), (FORCED, 1)];
+    assert_eq!(counted(&stage).await, moved(&moves));
+
+    keeper.stop.send_replace(Does::Hangs);
+    let (reply, ()) = tokio::join!(reload(&stage, "keeper"), until(&stage, "failed"));
+    assert_eq!(error(&reply).1, "failed", "{}", reply.text());
+    assert_eq!(
+        counted(&stage).await,
+        moved(&[&moves[..], &[(&api("failed"), 1)]].concat())
+    );
+    keeper.stop.send_replace(Does::Well);
+}
+
+#[tokio::test]
+async fn an_instance_that_does_not_let_go_moves_its_own_counter_and_no_other_case_t50_t32() {
+    let keeper = Keeper::new("keeper");
+    let (stage, _folder) = shared(&keeper).await;
+    keeper.stop.send_replace(Does::Hangs);
+    let reply = reload(&stage, "keeper").await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    let counted = moving(&stage, async {
+        loop {
+            let counted = counted(&stage).await;
+            if counted.len() > 2 {
+                return counted;
+            }
+        }
+    });
+    assert_eq!(counted.await, moved(&[(&api("applied"), 1), (FORCED, 1)]));
+    keeper.stop.send_replace(Does::Well);
+}
+
 #[tokio::test]
 async fn a_stop_that_fails_bars_its_plugin_and_no_other_case_t27() {
     let (keeper, other) = (Keeper::new("keeper"), Keeper::new("other"));
@@ -392,6 +491,8 @@ async fn a_stop_that_fails_bars_its_plugin_and_no_other_case_t27() {
     let reply = reload(&stage, "keeper").await;
     assert_eq!(error(&reply), (409, "failed".to_owned(), false), "{}", reply.text());
     assert_eq!(keeper.instances.load(Ordering::SeqCst), 1, "nothing took its place");
+    assert!(reply.text().contains("of keeper failed"), "{}", reply.text());
+    does_not_serve(&stage).await;
     keeper.stop.send_replace(Does::Well);
     let again = reload(&stage, "keeper").await;
     assert_eq!(error(&again), (400, "rejected".to_owned(), false), "{}", again.text());
@@ -401,6 +502,76 @@ async fn a_stop_that_fails_bars_its_plugin_and_no_other_case_t27() {
     let failed = [("trigger", "api"), ("outcome", "failed")];
     assert_eq!(scrape.count("understudy_registry_reloads_total", &failed), 1);
     assert_eq!(keeper.told(), [(1, "start"), (1, "stop")]);
+}
+
+/// Wherever operators look, the plugin does not serve.
+async fn does_not_serve(stage: &Stage) {
+    let report = stage.admin("/admin/v1/plugins").await.json();
+    let keeper = &report["plugins"][0];
+    assert_eq!(
+        (&keeper["status"], &keeper["activated"]),
+        (&json!("failed"), &json!(false)),
+        "{keeper}"
+    );
+    assert!(
+        keeper["error"].as_str().is_some_and(|why| why.contains("reload")),
+        "{keeper}"
+    );
+    let generations = stage.admin("/admin/v1/generations").await.json();
+    assert_eq!(generations["generations"][0]["state"], "failed", "{generations}");
+    let scrape = stage.gateway.scrape().await;
+    let failed = [("plugin", "keeper"), ("state", "failed")];
+    assert_eq!(scrape.count("understudy_plugin_instances", &failed), 1);
+    assert_eq!(
+        scrape.count("understudy_registry_generations", &[("state", "failed")]),
+        1
+    );
+}
+
+#[tokio::test]
+async fn a_changed_configuration_waits_for_a_late_stop_and_serves_then() {
+    let keeper = Keeper::new("keeper");
+    let folder = crate::reload::Folder::new("keeper", "{ id: 'keeper', host: 'native' }");
+    let hosts = Hosts {
+        native: vec![Arc::new(keeper.clone())],
+        ..Hosts::default()
+    };
+    let written = |simulator: &Simulator, number: u32| {
+        let url = simulator.base_url_of(&lead());
+        let entry = format!("keeper: {{ enabled: true, config: {{ number: {number} }} }}");
+        format!(
+            "listen: {{ api: \"127.0.0.1:0\", admin: \"127.0.0.1:0\" }}\nproviders:\n  \
+             a: {{ api: openai-chat, base_url: \"{url}\", api_key: k, models: [m] }}\nplugins: {{ {} entries: {{ {entry} }} }}\n",
+            folder.paths()
+        )
+    };
+    let plan = json!({ "a/m": { "calls": [{ "answer": { "text": "hi" } }] } });
+    let file = folder.path().join("understudy.yaml");
+    let stage = Stage::set_file(plan, &file, |simulator| written(simulator, 1), hosts).await;
+    keeper.stop.send_replace(Does::Hangs);
+    let during = async {
+        until(&stage, "recovering").await;
+        assert_eq!(keeper.told(), [(1, "start"), (1, "stop")], "nothing begins beside it");
+        keeper.stop.send_replace(Does::Well);
+    };
+    let put = stage.gateway.client().put(stage.gateway.admin("/admin/v1/config"));
+    let put = put.header("if-match", "*").body(written(&stage.simulator, 2)).send();
+    let put = async { read(put.await.expect("a response")).await };
+    let (reply, ()) = tokio::join!(put, during);
+    assert_eq!(
+        (reply.status, &reply.json()["applied"]),
+        (200, &json!(true)),
+        "{}",
+        reply.text()
+    );
+    assert!(
+        reply.text().contains("of keeper did not let go in time"),
+        "it is said: {}",
+        reply.text()
+    );
+    assert_eq!(keeper.told(), [(1, "start"), (1, "stop"), (2, "start")], "one stop");
+    assert_eq!(stage.get("/plugins/keeper/hook").await.json()[0], 2);
+    assert_eq!(stage.admin("/readyz").await.status, 200);
 }
 
 #[tokio::test]

@@ -100,7 +100,19 @@ impl Stage {
     }
 
     async fn set_all<'a>(plan: Value, settings: &dyn Fn(&str) -> &'a str, configuration: &str, hosts: Hosts) -> Self {
-        let targets: Vec<String> = plan.as_object().expect("scripts by target").keys().cloned().collect();
+        let scripts = plan.as_object().expect("scripts by target");
+        let lists: Vec<String> = scripts
+            .keys()
+            .filter_map(|name| name.strip_suffix("(models)"))
+            .map(str::to_owned)
+            .collect();
+        // a provider has one model, and further scripts where it is asked for its list
+        let mut targets: Vec<String> = scripts
+            .keys()
+            .filter(|name| !name.ends_with("(models)"))
+            .cloned()
+            .collect();
+        targets.dedup_by(|next, one| lists.iter().any(|list| next.starts_with(list) && one.starts_with(list)));
         let clock = Clock::movable();
         let options = SimOptions {
             clock: clock.clone(),
@@ -110,7 +122,11 @@ impl Stage {
         let simulator = Simulator::start(plan, options).await.expect("a simulator");
         let providers: String = targets
             .iter()
-            .map(|name| provider(&simulator, name, settings(name)))
+            .map(|name| {
+                let lists = lists.iter().any(|list| name.starts_with(list));
+                let catalog = if lists { "catalog: true, " } else { "" };
+                provider(&simulator, name, &format!("{catalog}{}", settings(name)))
+            })
             .collect();
         let chain = targets.join(", ");
         let yaml = format!("providers:\n{providers}models:\n  main: {{ chain: [{chain}] }}\n{configuration}");

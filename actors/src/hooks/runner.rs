@@ -151,14 +151,16 @@ impl Hooks {
         Ok(answers)
     }
 
-    /// Calls all handlers at once and waits for them.
-    pub async fn observe(&self, event: HookEvent, context: Arc<HookContext>) {
+    /// Calls all handlers at once and waits for them. Those that failed are told, by plugin.
+    pub async fn observe(&self, event: HookEvent, context: Arc<HookContext>) -> Vec<(Name, CallError)> {
         let (hook, event) = (event.hook(), Arc::new(event));
         let tool = context.tool_name.clone();
         let calls = self
             .about(hook, tool.as_deref())
-            .map(|handler| self.call(handler, &event, &context, None));
-        futures::future::join_all(calls).await;
+            .map(|handler| async { (&handler.plugin, self.call(handler, &event, &context, None).await) });
+        let ended = futures::future::join_all(calls).await.into_iter();
+        let failed = ended.filter_map(|(plugin, ended)| Some((plugin.clone(), ended.err()?)));
+        failed.collect()
     }
 
     /// Calls all handlers at once, and nobody waits for them. When too many are at work the event is dropped. Its turn is held
@@ -182,7 +184,7 @@ impl Hooks {
         let hooks = self.clone();
         self.tasks.spawn("hook", async move {
             let place = hooks.lane.width.acquire().await;
-            hooks.observe(event, context).await;
+            let _logged = hooks.observe(event, context).await;
             drop((place, turn));
             hooks.lane.places.add_permits(1);
         });

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use serde_json::Value;
 use understudy_messages::ids::Name;
 use understudy_plugins::discovery::{Discovery, Finding, Found};
 use understudy_plugins::enablement::Origin;
@@ -24,15 +25,28 @@ pub(super) struct Candidate {
 }
 
 impl Candidate {
+    /// What is compiled in, with what it says of itself; a manifest that cannot be used keeps it from being loaded.
     fn built_in(plugin: &dyn NativePlugin) -> Self {
+        let read = plugin.manifest().map(Manifest::read).transpose();
+        let (manifest, refused) = match read {
+            Ok(Some((manifest, _))) if !manifest.id.eq_ignore_ascii_case(plugin.id()) => (
+                None,
+                Some(format!("its manifest is of another plugin, {}", manifest.id)),
+            ),
+            Ok(read) => (read.map(|(manifest, _)| Arc::new(manifest)), None),
+            Err(error) => (None, Some(format!("its manifest {}", error.message))),
+        };
+        let said = manifest
+            .as_ref()
+            .is_some_and(|it| it.all.get("enabledByDefault") == Some(&Value::Bool(true)));
         Self {
             id: plugin.id().into(),
             origin: Origin::Bundled,
-            host: Some(HostKind::Native),
-            manifest: None,
+            host: refused.is_none().then_some(HostKind::Native),
+            manifest,
             folder: None,
-            default_on: plugin.enabled_by_default(),
-            refused: None,
+            default_on: plugin.enabled_by_default() || said,
+            refused,
         }
     }
 

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use futures::future::join_all;
+use understudy_messages::clock::Instant;
 use understudy_messages::ids::Name;
+use understudy_messages::registry::Holder;
 
 use super::{Inventory, Plugin};
 use crate::plugin::Served;
@@ -61,9 +63,26 @@ impl Inventory {
         working.map(|working| working.served.clone()).collect()
     }
 
+    /// One of some plugins whose instance `next` does not have and that has not let go yet, though it cannot be there twice.
+    pub fn lingering<'a>(&self, plugins: &'a [Name], next: &Self) -> Option<&'a Name> {
+        let lingers = |plugin: &Plugin| {
+            let gone = plugin.working().is_none_or(|working| working.served.is_gone());
+            plugin.is_exclusive() && !gone
+        };
+        let id = self
+            .gone_from(next)
+            .find(|plugin| plugins.contains(&plugin.id) && lingers(plugin));
+        plugins.iter().find(|name| id.is_some_and(|plugin| plugin.id == **name))
+    }
+
     /// The instances of some plugins.
     pub fn instances(&self, plugins: &[Name]) -> Vec<Arc<Served>> {
         self.served(plugins).cloned().collect()
+    }
+
+    /// Calls of some plugins that belong to no turn.
+    pub fn callers(&self, plugins: &[Name], now: Instant) -> Vec<Holder> {
+        self.served(plugins).flat_map(|served| served.callers(now)).collect()
     }
 
     /// Some plugins' instances take no new calls.

@@ -9,10 +9,12 @@ use understudy_messages::settings::Settings;
 use understudy_plugins::capture::Captures;
 use understudy_plugins::hosts::Hosts;
 
+use super::commands::Commands;
 use super::plan::Intended;
+use super::providers::Offered;
 use super::required::GATES;
 use super::tools::Owners;
-use super::{Diagnostic, Inventory, Level, Phase, Planned, Plugin, Status};
+use super::{Anew, Diagnostic, Inventory, Level, Phase, Planned, Plugin, Status};
 use crate::hooks::{HookTable, Hooks, LoadedPlugin};
 use crate::plugin::Served;
 use crate::state::State;
@@ -59,8 +61,18 @@ pub struct BuildError {
 impl Loader {
     /// The plugins of the first generation.
     pub async fn load(&self, settings: &Arc<Settings>) -> Arc<Inventory> {
-        let planned = self.plan(settings.clone(), None, &[]);
+        self.first(settings, true).await
+    }
+
+    /// The plugins as somebody looks at them: they register, and none of their services starts.
+    pub async fn inspect(&self, settings: &Arc<Settings>) -> Arc<Inventory> {
+        self.first(settings, false).await
+    }
+
+    async fn first(&self, settings: &Arc<Settings>, serves: bool) -> Arc<Inventory> {
+        let planned = self.plan(settings.clone(), None, Anew::default());
         let mut building = Building::new(self, None, planned);
+        building.serves = serves;
         building.start().await;
         let inventory = building.finish().inventory;
         self.remember(&inventory).await;
@@ -112,9 +124,12 @@ impl Loader {
 pub(super) struct Building<'a> {
     pub(super) loader: &'a Loader,
     pub(super) serving: Option<&'a Inventory>,
+    /// Whether what is built is to serve at once.
+    pub(super) serves: bool,
     pub(super) settings: Arc<Settings>,
     planned: Vec<Intended>,
     pub(super) tools: Owners,
+    pub(super) commands: Commands,
     pub(super) digests: Vec<(Name, String)>,
     pub(super) plugins: Vec<Arc<Plugin>>,
     pub(super) diagnostics: Vec<Diagnostic>,
@@ -125,9 +140,11 @@ impl<'a> Building<'a> {
         Self {
             loader,
             serving,
+            serves: serving.is_none(),
             settings: planned.settings,
             planned: planned.plugins,
             tools: Owners::default(),
+            commands: Commands::default(),
             digests: Vec::new(),
             plugins: Vec::new(),
             diagnostics: planned.diagnostics,
@@ -135,7 +152,11 @@ impl<'a> Building<'a> {
     }
 
     pub(super) fn note(&mut self, level: Level, phase: Phase, plugin: Option<&Name>, message: impl Into<String>) {
-        self.diagnostics.push(Diagnostic::new(level, phase, plugin, message));
+        let diagnostic = Diagnostic::new(level, phase, plugin, message);
+        // one that came with what is put back is known already
+        if !self.diagnostics.contains(&diagnostic) {
+            self.diagnostics.push(diagnostic);
+        }
     }
 
     async fn start(&mut self) {
@@ -164,7 +185,9 @@ impl<'a> Building<'a> {
     fn keep(&mut self, plugin: Arc<Plugin>) {
         if let Some(working) = plugin.working() {
             self.tools.keep(&plugin.id, &working.loaded.registration);
+            self.commands.keep(&plugin.id, &working.loaded.registration);
         }
+        self.diagnostics.extend(plugin.noted.iter().cloned());
         self.plugins.push(plugin);
     }
 
@@ -176,6 +199,7 @@ impl<'a> Building<'a> {
             identity,
             source,
         } = intended;
+        let known = self.diagnostics.len();
         let status = match &source {
             None => Status::Disabled,
             Some(Err(failure)) => Status::Failed(failure.clone()),
@@ -203,6 +227,7 @@ impl<'a> Building<'a> {
             access,
             identity,
             source: source.and_then(Result::ok),
+            noted: self.diagnostics[known..].to_vec(),
             status,
         }));
     }
@@ -225,6 +250,18 @@ impl<'a> Building<'a> {
         })
     }
 
+    /// The settings, with the providers that plugins bring.
+    fn offer(&mut self) -> Offered {
+        let working = self.plugins.iter().filter_map(|plugin| plugin.working());
+        let brought: Vec<_> = working.map(|it| (&it.loaded.id, &*it.loaded.registration)).collect();
+        let before = self.serving.map(|serving| &serving.offered);
+        let (offered, refusals) = Offered::of(&self.settings, &brought, before);
+        for (plugin, why) in refusals {
+            self.note(Level::Error, Phase::Register, Some(&plugin), why);
+        }
+        offered
+    }
+
     fn finish(mut self) -> Built {
         let working = || self.plugins.iter().filter_map(|plugin| plugin.working());
         let loaded: Vec<LoadedPlugin> = working().map(|working| working.loaded.clone()).collect();
@@ -243,12 +280,14 @@ impl<'a> Building<'a> {
         for (plugin, why) in left_out {
             self.note(Level::Warn, Phase::Register, Some(&plugin), format!("left out: {why}"));
         }
+        let offered = self.offer();
         let injects = |id: &str| table.of(Hook::BeforePromptBuild).iter().any(|it| &*it.plugin == id);
         if injects("canon") && injects("canon-guardian") {
             let message = "canon and canon-guardian both write the canon into prompts: switch one of them off";
             self.note(Level::Warn, Phase::Register, None, message);
         }
-        for diagnostic in &self.diagnostics {
+        let known = self.serving.map_or(&[][..], |serving| &serving.diagnostics);
+        for diagnostic in self.diagnostics.iter().filter(|it| !known.contains(it)) {
             diagnostic.log();
         }
         let telemetry = &supervision.telemetry;
@@ -256,12 +295,13 @@ impl<'a> Building<'a> {
         let hooks = Hooks::new(Arc::new(table), clock, tasks, telemetry.clone());
         let inventory = Inventory {
             settings: self.settings,
+            offered,
             plugins: self.plugins,
             diagnostics: self.diagnostics,
             hooks: Arc::new(hooks),
             tools: Arc::new(tools),
         };
-        inventory.announce(telemetry);
+        inventory.announce(self.serving, telemetry);
         Built {
             inventory: Arc::new(inventory),
             digests: self.digests,

@@ -42,6 +42,7 @@ impl Building<'_> {
                     source_folder: None,
                     identity: None,
                     source: None,
+                    noted: Vec::new(),
                     host: None,
                     manifest: None,
                     cause: enablement::decide(&settings.plugins, id, Origin::Config, false),
@@ -66,7 +67,7 @@ impl Building<'_> {
         let required = self.plugins.iter().filter_map(|plugin| {
             let list = plugin.manifest.as_ref().filter(|_| plugin.cause.enables())?;
             let list = list.requires_plugins.iter().map(|id| id.as_str().into()).collect();
-            Some((format!("requiresInventory of {}", plugin.id), list))
+            Some((format!("requiresPlugins of {}", plugin.id), list))
         });
         let lists: Vec<(String, Vec<Name>)> = lists.into_iter().chain(agents).chain(required).collect();
         for (place, list) in lists {

@@ -6,11 +6,13 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use understudy_messages::ids::Name;
 use understudy_messages::settings::{PluginEntry, PluginGrants, PluginLimits, Settings};
+use understudy_plugins::activation::{self, Asked};
 use understudy_plugins::enablement::{self, Cause, Origin};
 use understudy_plugins::hosts::Load;
 use understudy_plugins::manifest::HostKind;
 
 use super::candidates::Candidate;
+use super::staying::{self, Anew};
 use super::{Diagnostic, Failure, Inventory, Level, Loader, Phase, Plugin, Source};
 use crate::hooks::Access;
 use crate::registry::reload::diff::{Diff, Identity, canonical_hash};
@@ -24,7 +26,7 @@ pub struct Planned {
     pub diff: Diff,
     /// Names that were asked for and that no plugin has which is on.
     pub unknown: Vec<Name>,
-    /// Whether an instance that goes holds what cannot be held twice.
+    /// Whether an instance in whose place another one comes holds what cannot be held twice.
     pub exclusive: bool,
     /// A plugin that serves and could not any longer though nobody switched it off, and why: then nothing is to be changed.
     pub refused: Option<(Name, String)>,
@@ -47,9 +49,9 @@ impl Planned {
 }
 
 impl Loader {
-    /// Looks at what there is, and at what of it `serving` has already. Those that are `asked` for by name are taken anew
+    /// Looks at what there is, and at what of it `serving` has already. What is named in `anew` is taken anew
     /// though nothing of them has changed. It blocks: call it where that does no harm.
-    pub fn plan(&self, settings: Arc<Settings>, serving: Option<&Inventory>, asked: &[Name]) -> Planned {
+    pub fn plan(&self, settings: Arc<Settings>, serving: Option<&Inventory>, anew: Anew<'_>) -> Planned {
         let mut planned = Planned {
             settings,
             plugins: Vec::new(),
@@ -60,20 +62,22 @@ impl Loader {
             refused: None,
         };
         if planned.settings.plugins.enabled {
-            for candidate in self.candidates(&mut planned) {
-                let intended = self.intend(&planned.settings, candidate);
+            let candidates = self.candidates(&mut planned);
+            let asked = Asked::of(&planned.settings);
+            for candidate in staying::kept_where_they_are(candidates, &mut planned, serving, &anew) {
+                let intended = self.intend(&planned.settings, &asked, candidate);
                 planned.plugins.push(intended);
             }
         }
         let served = serving.map(Inventory::identities).unwrap_or_default();
         let wanted = planned.identities();
-        let asks = |id: &Name| asked.iter().any(|name| name.eq_ignore_ascii_case(id));
-        let forced: Vec<Name> = wanted.keys().filter(|id| asks(id)).cloned().collect();
+        let forced: Vec<Name> = wanted.keys().filter(|id| anew.names(id)).cloned().collect();
         planned.diff = Diff::between(&served, &wanted, &forced);
         let known = |name: &&Name| !wanted.keys().any(|id| id.eq_ignore_ascii_case(name));
-        planned.unknown = asked.iter().filter(known).cloned().collect();
+        planned.unknown = anew.plugins.iter().filter(known).cloned().collect();
         let exclusive = |id: &Name| serving.and_then(|it| it.find(id)).is_some_and(|it| it.is_exclusive());
-        planned.exclusive = planned.diff.ended.iter().any(exclusive);
+        let replaced = |id: &&Name| planned.diff.ended.contains(id);
+        planned.exclusive = planned.diff.started.iter().filter(replaced).any(exclusive);
         for id in serving
             .map(|serving| serving.without_image(&planned.diff.ended))
             .unwrap_or_default()
@@ -87,9 +91,10 @@ impl Loader {
         planned
     }
 
-    fn intend(&self, settings: &Settings, candidate: Candidate) -> Intended {
+    fn intend(&self, settings: &Settings, asked: &Asked, candidate: Candidate) -> Intended {
         let config = &settings.plugins;
-        let cause = enablement::decide(config, &candidate.id, candidate.origin, candidate.default_on);
+        let decided = enablement::decide(config, &candidate.id, candidate.origin, candidate.default_on);
+        let cause = activation::narrow(decided, &candidate.id, candidate.manifest.as_deref(), asked);
         let access = access(settings, &candidate);
         let identity = cause.enables().then(|| Identity {
             settings: canonical_hash(&own_settings(settings, &candidate.id)),
@@ -145,6 +150,7 @@ impl Loader {
             grants: entry.grants,
             limits: entry.limits,
             clock: self.supervision.clock.clone(),
+            listeners: self.hosts.listeners.clone(),
         };
         Ok(Source { load, host, capture })
     }
@@ -169,6 +175,30 @@ fn check_grants(planned: &mut Planned) {
 }
 
 impl Planned {
+    /// A plugin whose source is not as somebody expects it, and what it is.
+    pub fn is_another<'a>(&self, (plugin, expected): (&'a Name, &String)) -> Option<(&'a Name, String)> {
+        let mut all = self.plugins.iter();
+        let intended = all.find(|it| it.candidate.id.eq_ignore_ascii_case(plugin))?;
+        let source = intended.source.as_ref().and_then(|source| source.as_ref().ok());
+        let found = source.and_then(Source::digest).unwrap_or_else(|| "none".to_owned());
+        (found != *expected).then_some((plugin, found))
+    }
+
+    /// Why nothing can be done about a plugin that was asked for and is not on.
+    pub fn why_unknown(&self, id: &str) -> String {
+        let mut named = self
+            .plugins
+            .iter()
+            .filter(|it| it.candidate.id.eq_ignore_ascii_case(id));
+        match named.any(|it| it.cause == Cause::AwaitsActivation) {
+            true => format!(
+                "The plugin {id} is on by default and waits for something that the configuration does not ask for. \
+                 Say `enabled: true` in its entry to load it all the same."
+            ),
+            false => format!("There is no plugin {id} that is switched on."),
+        }
+    }
+
     /// A guard that is gone is no open gate: one that serves is let go when somebody switches it off, and for no other reason.
     fn refusal(&self, serving: &Inventory) -> Option<(Name, String)> {
         let serves = |id: &str| serving.find(id).is_some_and(|plugin| plugin.working().is_some());
@@ -225,7 +255,11 @@ impl Inventory {
         Planned {
             settings: self.settings.clone(),
             plugins: self.plugins.iter().map(intended).collect(),
-            diagnostics: self.diagnostics.clone(),
+            // what was noted while they registered is noted again
+            diagnostics: (self.diagnostics.iter())
+                .filter(|it| matches!(it.phase, Phase::Discovery | Phase::Config))
+                .cloned()
+                .collect(),
             diff: Diff::default(),
             unknown: Vec::new(),
             exclusive: false,

@@ -1,18 +1,20 @@
 //! Inventory as the admin listener shows them.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::hooks::LoadedPlugin;
 use crate::plugin::InstanceState;
 use crate::telemetry::Telemetry;
 use serde::Serialize;
 use understudy_messages::ids::Name;
+use understudy_plugins::Registration;
+use understudy_plugins::activation::{self, Asked};
 use understudy_plugins::manifest::HostKind;
-use understudy_plugins::{Registration, activation};
 
 use super::candidates::Candidate;
 use super::plan::Intended;
-use super::shapes::{Notice, Shape, notices, shape};
+use super::shapes::{self, Notice, Shape, notices, shape};
 use super::{Diagnostic, Failure, Inventory, Level, Phase, Planned, Plugin, Source, Status};
 
 /// Every plugin, and what people should know.
@@ -40,6 +42,11 @@ struct One {
     host: Option<&'static str>,
     enabled: bool,
     reason: &'static str,
+    /// Who has switched it on: `explicit`, `default`, or `disabled`.
+    enablement: &'static str,
+    explicitly_enabled: bool,
+    /// Whether it serves.
+    activated: bool,
     /// What it is needed for, and why.
     activation: Vec<String>,
     status: &'static str,
@@ -56,6 +63,10 @@ struct One {
     shape: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     capability_mode: Option<&'static str>,
+    capability_count: usize,
+    capabilities: Vec<Capability>,
+    /// Providers that it brings and that are served.
+    providers: Vec<Name>,
     allow_conversation_access: bool,
     allow_prompt_injection: bool,
     hooks: Vec<OneHook>,
@@ -70,6 +81,13 @@ struct One {
     hook_calls: u64,
     calls_in_flight: u64,
     restarts: u64,
+}
+
+/// A kind of capability, and what of it a plugin has.
+#[derive(Serialize)]
+struct Capability {
+    kind: &'static str,
+    ids: Vec<Name>,
 }
 
 /// One command that a plugin has.
@@ -92,14 +110,15 @@ struct OneHook {
 impl Inventory {
     /// Everything, as it is now.
     pub fn report(&self) -> Report {
+        let asked = Asked::of(&self.settings);
         Report {
-            plugins: self.plugins.iter().map(|plugin| self.one(plugin)).collect(),
+            plugins: self.plugins.iter().map(|plugin| self.one(plugin, &asked)).collect(),
             diagnostics: self.diagnostics.clone(),
             compatibility: self.plugins.iter().flat_map(|plugin| notices(plugin)).collect(),
         }
     }
 
-    fn one(&self, plugin: &Plugin) -> One {
+    fn one(&self, plugin: &Plugin, asked: &Asked) -> One {
         let table = self.hooks.table();
         let working = plugin.working();
         let registration = working.map(|working| &*working.loaded.registration);
@@ -109,10 +128,18 @@ impl Inventory {
             Status::Loaded(working) => (working.served.failure(), None),
         };
         let shape = registration.map(shape);
+        let providers = self.brought_by(&plugin.id);
+        let capabilities = registration.map(|it| capabilities(plugin, &providers, it));
+        let capabilities = capabilities.unwrap_or_default();
         One {
+            capability_count: capabilities.len(),
+            capabilities,
             enabled: plugin.cause.enables(),
             reason: plugin.cause.as_label(),
-            activation: activation::explained(plugin.cause, plugin.manifest.as_deref()),
+            enablement: plugin.cause.enablement(),
+            explicitly_enabled: plugin.cause.enablement() == "explicit",
+            activated: plugin.state() == Some(InstanceState::Running),
+            activation: activation::explained(plugin.cause, &plugin.id, plugin.manifest.as_deref(), asked),
             status: status(plugin),
             error,
             failure_phase,
@@ -120,6 +147,7 @@ impl Inventory {
             digest: plugin.source.as_ref().and_then(Source::digest),
             shape: shape.map(Shape::as_label),
             capability_mode: shape.map(Shape::mode),
+            providers,
             allow_conversation_access: plugin.access.conversation,
             allow_prompt_injection: plugin.access.injection,
             hooks: registration.map(hooks).unwrap_or_default(),
@@ -137,9 +165,16 @@ impl Inventory {
         }
     }
 
-    /// Says once which plugins are loaded.
-    pub(super) fn announce(&self, telemetry: &Telemetry) {
-        for plugin in &self.plugins {
+    fn brought_by(&self, plugin: &Name) -> Vec<Name> {
+        let own = self.providers().filter(|(owner, _)| *owner == plugin);
+        own.map(|(_, provider)| provider.settings.name.clone()).collect()
+    }
+
+    /// Says once which plugins are loaded: those that `before` had are known.
+    pub(super) fn announce(&self, before: Option<&Self>, telemetry: &Telemetry) {
+        let is_new =
+            |plugin: &&Arc<Plugin>| !before.is_some_and(|it| it.plugins.iter().any(|old| Arc::ptr_eq(old, plugin)));
+        for plugin in self.plugins.iter().filter(is_new) {
             let Some(working) = plugin.working() else { continue };
             let LoadedPlugin { registration, .. } = &working.loaded;
             let (hooks, policies) = (registration.hooks.len(), registration.policies.len());
@@ -170,7 +205,7 @@ impl One {
     }
 
     /// What it would be: none of its code has run.
-    fn intended(intended: &Intended) -> Self {
+    fn intended(intended: &Intended, asked: &Asked) -> Self {
         let (status, failure) = match &intended.source {
             None => ("disabled", None),
             Some(Ok(_)) => ("enabled", None),
@@ -181,7 +216,14 @@ impl One {
         Self {
             enabled: intended.cause.enables(),
             reason: intended.cause.as_label(),
-            activation: activation::explained(intended.cause, intended.candidate.manifest.as_deref()),
+            enablement: intended.cause.enablement(),
+            explicitly_enabled: intended.cause.enablement() == "explicit",
+            activation: activation::explained(
+                intended.cause,
+                &intended.candidate.id,
+                intended.candidate.manifest.as_deref(),
+                asked,
+            ),
             status,
             error,
             failure_phase,
@@ -201,8 +243,9 @@ impl Planned {
             let id = Some(&intended.candidate.id);
             Some(Diagnostic::new(Level::Error, failure.phase, id, &*failure.error))
         });
+        let asked = Asked::of(&self.settings);
         Report {
-            plugins: self.plugins.iter().map(One::intended).collect(),
+            plugins: self.plugins.iter().map(|it| One::intended(it, &asked)).collect(),
             diagnostics: self.diagnostics.iter().cloned().chain(failed).collect(),
             compatibility: Vec::new(),
         }
@@ -222,6 +265,15 @@ fn status(plugin: &Plugin) -> &'static str {
         (Status::Loaded(_), Some(InstanceState::Failed)) => "failed",
         (Status::Loaded(_), _) => "loaded",
     }
+}
+
+fn capabilities(plugin: &Plugin, providers: &[Name], registration: &Registration) -> Vec<Capability> {
+    let ids = |kind| match kind {
+        "text-inference" => providers.to_vec(),
+        _ => vec![plugin.id.clone()],
+    };
+    let kinds = shapes::capabilities(registration).into_iter();
+    kinds.map(|kind| Capability { kind, ids: ids(kind) }).collect()
 }
 
 fn hooks(registration: &Registration) -> Vec<OneHook> {

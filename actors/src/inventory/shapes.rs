@@ -50,10 +50,21 @@ impl Shape {
     }
 }
 
-/// The shape of what was registered. There are no capabilities to register: neither hooks, policies nor tools are one.
+/// The kinds of capabilities that were registered, in the contract's words. Neither hooks, policies nor tools are one.
+pub(super) fn capabilities(registration: &Registration) -> Vec<&'static str> {
+    let text = (!registration.providers.is_empty()).then_some("text-inference");
+    let engine = registration.context_engine.then_some("context-engine");
+    text.into_iter().chain(engine).collect()
+}
+
+/// The shape of what was registered.
 pub(super) fn shape(registration: &Registration) -> Shape {
     let hooks = registration.hooks.len() + registration.policies.len();
-    Shape::of(0, hooks > 0, !registration.tools.is_empty())
+    let others = !registration.tools.is_empty()
+        || !registration.services.is_empty()
+        || !registration.routes.is_empty()
+        || !registration.commands.is_empty();
+    Shape::of(capabilities(registration).len(), hooks > 0, others)
 }
 
 /// A signal about one plugin: how well it fits this gateway.
@@ -96,8 +107,9 @@ mod tests {
     use std::sync::Arc;
 
     use understudy_messages::hooks::HookResult;
+    use understudy_messages::settings::{Api, ProviderSettings};
     use understudy_plugins::ToolRegistration;
-    use understudy_plugins::registration::{Handler, HookOptions};
+    use understudy_plugins::registration::{Handler, HookOptions, ProviderRegistration};
 
     use super::*;
 
@@ -132,6 +144,20 @@ mod tests {
         registration.on("agent_end", HookOptions::default(), handler());
         assert_eq!(shape(&registration), Shape::HookOnly);
         registration.tools.push(ToolRegistration::default());
+        assert_eq!(shape(&registration), Shape::NonCapability);
+        let url = "http://127.0.0.1:1".to_owned();
+        let provider = ProviderSettings::new("acme".into(), Api::OpenaiChat, url);
+        assert!(registration.provider(ProviderRegistration::new(provider)));
+        assert_eq!(shape(&registration), Shape::PlainCapability);
+        assert!(registration.context_engine());
+        assert_eq!(shape(&registration), Shape::HybridCapability);
+    }
+
+    #[test]
+    fn a_service_beside_hooks_is_no_hook_only_plugin_case_t43() {
+        let mut registration = Registration::default();
+        registration.on("agent_end", HookOptions::default(), Handler::Instance(0));
+        assert!(registration.service("sync"));
         assert_eq!(shape(&registration), Shape::NonCapability);
     }
 }

@@ -7,6 +7,7 @@ use crate::hooks::{Access, LoadedPlugin};
 use crate::plugin::{PluginInstanceActor, Remake, Served};
 use actix::{Actor, Arbiter};
 use futures::FutureExt;
+use understudy_messages::clock::Instant;
 use understudy_messages::hooks::Hook;
 use understudy_plugins::hosts::Load;
 use understudy_plugins::manifest::HostKind;
@@ -15,17 +16,21 @@ use understudy_plugins::{Instance, Registration};
 
 use super::load::Building;
 use super::required::is_guard;
-use super::{Failure, Level, Phase, Source, Working, policies, routes};
+use super::{Failure, Level, Phase, Source, Working, policies, providers, routes, tools};
 
 /// How long one plugin may take to register.
 const REGISTER: Duration = Duration::from_secs(30);
+/// What takes longer than this is said.
+const QUICK: Duration = Duration::from_secs(1);
 
 impl Building<'_> {
     /// Makes an instance of a plugin that is on, and puts it to work.
     pub(super) async fn begin(&mut self, source: &Source, access: &Access) -> Result<Working, Failure> {
         let make = self.maker(source.host, source.load.clone());
         let failed = |error| Failure::new(Phase::Register, error);
+        let began = self.loader.supervision.clock.now();
         let instance = make().await.map_err(failed)?;
+        self.note_if_slow(&source.load, began);
         // others have a way of their own to come back, or need none; services cannot run in two instances
         let registration = instance.registration();
         let lasts = matches!(source.host, HostKind::Native | HostKind::Js)
@@ -45,11 +50,21 @@ impl Building<'_> {
         }
     }
 
+    /// Whoever registers slowly delays all that come after it.
+    fn note_if_slow(&mut self, load: &Load, began: Instant) {
+        let took = self.loader.supervision.clock.now().duration_since(began);
+        if took > QUICK {
+            let message =
+                "took more than a second to register: what is slow belongs into a service, or into the first use";
+            self.note(Level::Warn, Phase::Register, Some(&load.id), message);
+        }
+    }
+
     /// At startup a service that does not start is its plugin's failure alone. In a reload they start when all have registered.
     async fn start_services(&self, working: &Working) -> Result<(), String> {
-        match self.serving {
-            None => working.served.start_services().await,
-            Some(_) => Ok(()),
+        match self.serves {
+            true => working.served.start_services().await,
+            false => Ok(()),
         }
     }
 
@@ -114,10 +129,14 @@ impl Building<'_> {
         warnings.extend(self.tools.admit(&load.id, manifest, &mut registration));
         let mut refused = policies::admit(manifest, &mut registration);
         refused.extend(routes::admit(&load.id, &mut registration));
+        refused.extend(self.commands.admit(&load.id, &mut registration));
+        refused.extend(providers::admit(manifest, &mut registration));
         for refusal in refused {
             self.note(Level::Error, Phase::Register, Some(&load.id), refusal);
         }
         warnings.extend(policies::absent(manifest, &registration));
+        warnings.extend(tools::absent(manifest, registered));
+        warnings.extend(providers::absent(manifest, &registration));
         if judges_tools(&registration) && !access.conversation {
             let message = "guards tools without seeing the conversation: it gets the narrow event, unless \
                            hooks.allowConversationAccess is true";

@@ -1,4 +1,4 @@
-//! Who owns which tool (contract PluginsSettings5.7): the first plugin that registers it.
+//! Who owns which tool (contract §5.7): the first plugin that registers it.
 
 use std::collections::BTreeMap;
 
@@ -50,6 +50,17 @@ impl Owners {
     }
 }
 
+/// Tools that a manifest promises and nobody registered.
+pub(super) fn absent(manifest: Option<&Manifest>, registration: &Registration) -> Vec<String> {
+    let there = |name: &str| registration.tools.iter().any(|tool| tool.name == name);
+    let declared = manifest.into_iter().flat_map(|manifest| &manifest.tools);
+    let absent = declared.filter(|name| !there(name)).map(|name| {
+        let name = name.escape_debug();
+        format!("declares the tool {name} and has not registered it")
+    });
+    absent.collect()
+}
+
 #[cfg(test)]
 mod tests {
     use understudy_plugins::ToolRegistration;
@@ -86,5 +97,13 @@ mod tests {
         let refusals = Owners::default().admit(&"p".into(), Some(&manifest), &mut registration);
         assert_eq!(refusals.len(), 1);
         assert!(registration.tools.len() == 1 && registration.tools[0].replay_safe);
+    }
+
+    #[test]
+    fn a_tool_that_is_promised_and_not_there_is_named() {
+        let text = "{ id: 'p', main: 'a.js', contracts: { tools: ['read', 'write'] } }";
+        let (manifest, _) = Manifest::read(text).expect("a manifest");
+        let absent = absent(Some(&manifest), &registering(&["read"]));
+        assert!(absent.len() == 1 && absent[0].contains("the tool write"), "{absent:?}");
     }
 }

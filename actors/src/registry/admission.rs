@@ -7,6 +7,7 @@ use std::time::Duration;
 use actix::{Message, Recipient};
 use tokio::sync::oneshot;
 use understudy_messages::clock::{Clock, Instant};
+use understudy_messages::origin::OriginToken;
 use understudy_messages::ports::Slot;
 use understudy_messages::registry::{AdmissionState, AdmitError};
 use understudy_messages::turn::TurnRequest;
@@ -14,18 +15,21 @@ use understudy_messages::turn::TurnRequest;
 use crate::supervision::Supervision;
 use crate::telemetry::AdmissionMetrics;
 
-use super::generation::{Agents, Generation, Held, Published};
+use super::generation::Generation;
+use super::held::{Agents, Comer, Held};
+use super::origins::{Parent, Within};
+use super::published::Published;
 
-/// How long a turn waits at a closed gate, at most: longer than a reload waits for those inside. When that wait has been in vain the old
-/// generation goes on, and with it every turn that was held; with equal times one that came as the gate closed could be refused first.
-pub(crate) const GATE_WAIT: Duration = Duration::from_secs(75);
+/// How long a turn waits at a closed gate, unless the reload says that it takes longer: longer than a reload usually waits for those
+/// inside. With equal times one that came as the gate closed could be refused before the old generation goes on.
+const GATE_WAIT: Duration = Duration::from_secs(75);
 /// How many turns may wait at a closed gate.
 const GATE_QUEUE: usize = 100_000;
 
 /// Wait for the closed gate. Asked only when the fast path found it closed.
 #[derive(Clone, Debug, Message)]
 #[rtype(result = "Result<Held, AdmitError>")]
-pub struct AdmitTurn(pub(super) Arc<TurnRequest>);
+pub struct AdmitTurn(pub(super) Comer);
 
 /// The way in, for every turn.
 #[derive(Clone, Debug)]
@@ -59,35 +63,64 @@ impl Admission {
         })
     }
 
-    /// Admits a turn, waiting at a closed gate until `deadline` or 75 s, whichever comes first.
+    /// Admits a turn. One that is asked from inside of a turn that it may come in beside does so. Any other waits at a closed gate
+    /// until `callers`, and at most 75 s, or as long as the reload that closed it and a little longer.
     /// **Cancel safety:** a cancelled wait gives up its place.
     ///
     /// # Errors
     /// Why the turn may not run.
-    pub async fn admit(&self, turn: &Arc<TurnRequest>, deadline: Instant) -> Result<Held, AdmitError> {
-        let (serving, now) = (self.published.load(), self.clock.now());
+    pub async fn admit(
+        &self,
+        turn: &Arc<TurnRequest>,
+        origin: Option<OriginToken>,
+        callers: Option<Instant>,
+    ) -> Result<Held, AdmitError> {
+        let now = self.clock.now();
+        let parent = origin.and_then(|token| self.published.origins().find(token));
+        let Ok(within) = Within::of(parent.as_ref()) else {
+            let refused = Err(AdmitError::NestedTooDeep);
+            self.metrics.answered(&refused, None);
+            return refused;
+        };
+        let turn = turn.clone();
+        let comer = Comer { turn, within };
+        let serving = self.published.load();
         let waits = serving.is_some() && !self.published.closing();
-        if let Some(held) = serving.and_then(|serving| Held::enter(serving, turn, now)) {
+        let beside = parent
+            .as_ref()
+            .and_then(Parent::turn)
+            .and_then(|parent| parent.lend(&comer, now));
+        let held = beside.or_else(|| Held::enter(serving?, &comer, now));
+        // nobody is held for longer by this than the turn itself lives
+        drop(parent);
+        if let Some(held) = held {
             self.metrics.admitted();
             return Ok(held);
         }
         if waits {
             self.metrics.held();
         }
-        let answer = self.wait(turn, deadline.min(now + GATE_WAIT)).await;
+        let answer = self.wait(comer, now + GATE_WAIT, callers).await;
         let waited = waits.then(|| self.clock.now().duration_since(now));
         self.metrics.answered(&answer, waited);
         answer
     }
 
     /// Waits at a closed gate.
-    async fn wait(&self, turn: &Arc<TurnRequest>, deadline: Instant) -> Result<Held, AdmitError> {
+    async fn wait(&self, comer: Comer, usual: Instant, callers: Option<Instant>) -> Result<Held, AdmitError> {
         let registry = self.registry.get().ok_or(AdmitError::Starting)?;
-        let asked = registry.send(AdmitTurn(turn.clone()));
-        match self.clock.timeout_at(deadline, asked).await {
-            Ok(Ok(admitted)) => admitted,
-            Ok(Err(_registry_gone)) => Err(AdmitError::ShuttingDown),
-            Err(_elapsed) => Err(AdmitError::HeldTooLong),
+        let asked = registry.send(AdmitTurn(comer));
+        tokio::pin!(asked);
+        loop {
+            // a reload that waits, and then recovers, says so as it goes on
+            let until = self.published.gives_up(usual);
+            let over = callers.filter(|callers| *callers <= until);
+            match self.clock.timeout_at(over.unwrap_or(until), &mut asked).await {
+                Ok(Ok(admitted)) => return admitted,
+                Ok(Err(_registry_gone)) => return Err(AdmitError::ShuttingDown),
+                Err(_elapsed) if over.is_none() && self.published.gives_up(usual) > until => {}
+                Err(_elapsed) => return Err(AdmitError::HeldTooLong),
+            }
         }
     }
 }
@@ -101,7 +134,7 @@ pub(super) struct Turnstile {
 }
 
 /// A turn at a closed gate, and where its answer goes.
-type Waiting = (Arc<TurnRequest>, Answer);
+type Waiting = (Comer, Answer);
 type Answer = oneshot::Sender<Result<Held, AdmitError>>;
 
 impl Default for Turnstile {
@@ -126,7 +159,7 @@ impl Turnstile {
     /// A turn asks for the serving generation: now, later or never.
     pub(super) fn ask(
         &mut self,
-        turn: Arc<TurnRequest>,
+        comer: Comer,
         serving: Option<&Arc<Generation>>,
         now: Instant,
     ) -> oneshot::Receiver<Result<Held, AdmitError>> {
@@ -134,12 +167,12 @@ impl Turnstile {
         match (self.state, serving) {
             (AdmissionState::Closed, _) => refuse(answer, AdmitError::ShuttingDown),
             (AdmissionState::Starting, _) | (AdmissionState::Open, None) => refuse(answer, AdmitError::Starting),
-            (AdmissionState::Open, Some(serving)) => let_in((turn, answer), serving, now),
+            (AdmissionState::Open, Some(serving)) => let_in((comer, answer), serving, now),
             (AdmissionState::Held, serving) => {
                 // the gate of its agent may be open, or have opened meanwhile
-                match serving.and_then(|serving| Held::enter(serving.clone(), &turn, now)) {
+                match serving.and_then(|serving| Held::enter(serving.clone(), &comer, now)) {
                     Some(held) => tell(answer, Ok(held)),
-                    None => self.queue((turn, answer)),
+                    None => self.queue((comer, answer)),
                 }
             }
         }
@@ -186,8 +219,8 @@ impl Turnstile {
     }
 }
 
-fn let_in((turn, answer): Waiting, serving: &Arc<Generation>, now: Instant) {
-    let admitted = Held::enter(serving.clone(), &turn, now).ok_or(AdmitError::Starting);
+fn let_in((comer, answer): Waiting, serving: &Arc<Generation>, now: Instant) {
+    let admitted = Held::enter(serving.clone(), &comer, now).ok_or(AdmitError::Starting);
     tell(answer, admitted);
 }
 

@@ -1,7 +1,8 @@
 //! The lease counter and the gate of one generation, in one word.
 //!
 //! The top bit says closed, the rest counts holders. Entering an open gate is one compare-and-swap, without a message and
-//! without a lock; a closed gate admits nobody, so that after [`Gate::close`] the count only falls.
+//! without a lock; a closed gate admits nobody, so that after [`Gate::close`] the count only falls, save by those whom
+//! somebody inside waits for: they come in beside them, and the gate is not empty before all have left.
 
 use super::sync::{AtomicU64, Ordering};
 
@@ -22,6 +23,12 @@ impl Gate {
     pub(crate) fn enter(&self) -> bool {
         let step = |word: u64| (word & CLOSED == 0).then(|| word + 1);
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, step).is_ok()
+    }
+
+    /// Enters beside somebody who is inside and stays until this has returned, whether or not the gate is closed. Whoever
+    /// entered must leave once.
+    pub(crate) fn enter_beside(&self) {
+        self.0.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Leaves; `true` for the one who leaves a closed gate empty.

@@ -11,6 +11,8 @@ use understudy_messages::ids::{Name, TurnId};
 use understudy_messages::registry::Holder as Row;
 use understudy_messages::turn::TurnRequest;
 
+use super::held::Comer;
+
 /// Among how many lists turns are spread.
 const LISTS: usize = 16;
 
@@ -23,14 +25,20 @@ pub(super) struct Holders {
 #[derive(Debug)]
 struct Inside {
     turn: Arc<TurnRequest>,
+    parent: Option<TurnId>,
     agent: usize,
     since: Instant,
 }
 
 impl Holders {
-    pub(super) fn enter(&self, turn: &Arc<TurnRequest>, agent: usize, since: Instant) {
-        let turn = turn.clone();
-        self.list(turn.id).insert(turn.id, Inside { turn, agent, since });
+    pub(super) fn enter(&self, comer: &Comer, agent: usize, since: Instant) {
+        let inside = Inside {
+            turn: comer.turn.clone(),
+            parent: comer.within.turn(),
+            agent,
+            since,
+        };
+        self.list(comer.turn.id).insert(comer.turn.id, inside);
     }
 
     pub(super) fn leave(&self, turn: TurnId) {
@@ -88,6 +96,7 @@ impl Inside {
             session: self.turn.session.key().cloned(),
             agent: agents.get(self.agent).cloned(),
             plugin: None,
+            parent: self.parent.map(|parent| parent.to_string()),
             age: now.duration_since(self.since),
         }
     }

@@ -55,7 +55,7 @@ pub(super) async fn publish(
     for _attempt in 0..ATTEMPTS {
         match registry.send(swap.clone()).await {
             Ok(Ok(generation)) => return Ok(generation),
-            Ok(Err(ArbiterChanged)) => swap.shards = Some(staff(serving, &swap.settings).await?),
+            Ok(Err(ArbiterChanged)) => swap.shards = Some(staff(serving, swap.inventory.serves()).await?),
             Err(_mailbox) => return Err(StaffError::RegistryGone),
         }
     }

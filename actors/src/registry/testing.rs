@@ -8,6 +8,8 @@ use understudy_messages::request::Endpoint;
 use understudy_messages::settings::{AgentSettings, Api, ProviderSettings, Settings};
 use understudy_messages::turn::TurnRequest;
 
+use super::held::Comer;
+
 /// Providers `a` (big, shared), `b` (mid, shared) and `open` (any); alias `fast`; agent `support`.
 pub(crate) fn settings() -> Settings {
     let provider = |name: &str, models: Option<&[&str]>| {
@@ -20,6 +22,7 @@ pub(crate) fn settings() -> Settings {
             quota_group: None,
             key_order: Default::default(),
             ask_usage: false,
+            catalog: None,
             models: models.map(|models| models.iter().map(|model| (*model).into()).collect()),
         };
         (Name::from(name), Arc::new(settings))
@@ -76,12 +79,46 @@ pub(crate) fn turn(agent: Option<&str>) -> Arc<TurnRequest> {
     })
 }
 
+/// The same, asked from nowhere.
+pub(super) fn comer(agent: Option<&str>) -> Comer {
+    Comer {
+        turn: turn(agent),
+        within: Default::default(),
+    }
+}
+
 /// No plugins.
 pub(crate) fn no_plugins() -> Arc<crate::inventory::Inventory> {
+    no_plugins_of(&settings())
+}
+
+/// No plugins, and these settings.
+pub(crate) fn no_plugins_of(settings: &Settings) -> Arc<crate::inventory::Inventory> {
     let telemetry = crate::telemetry::Telemetry::new().expect("sound");
     let clock = understudy_messages::clock::Clock::movable();
     let tools = crate::tools::Tools::none(clock.clone());
     let hooks = crate::hooks::Hooks::nobody(clock, crate::supervision::Tasks::new(), telemetry);
-    let inventory = crate::inventory::Inventory::of(Arc::new(settings()), Arc::new(hooks), Arc::new(tools));
+    let inventory = crate::inventory::Inventory::of(Arc::new(settings.clone()), Arc::new(hooks), Arc::new(tools));
     Arc::new(inventory)
+}
+
+/// Lets a generation serve that knows these catalogs.
+pub(crate) fn serve(published: &super::Published, settings: Settings, catalogs: crate::catalog::Catalogs) {
+    let roster = super::Roster::new(Arc::new(settings)).reading(catalogs);
+    let id = understudy_messages::ids::GenerationId(1);
+    let generation = super::Generation::new(id, roster, no_plugins(), Arc::default(), Vec::new());
+    published.store(Arc::new(generation));
+}
+
+/// A reload is under way, or none any more.
+pub(crate) fn reloading(published: &super::Published, is: bool) {
+    let progress = super::operation::Progress {
+        phase: "reloading",
+        plugins: Vec::new(),
+        until: None,
+        reason: None,
+        waits_for: None,
+        budget: None,
+    };
+    published.show(is.then_some(progress));
 }

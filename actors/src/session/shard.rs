@@ -9,9 +9,7 @@ use std::time::Duration;
 use actix::{Actor, Addr, AsyncContext, Context, Handler, Message, ResponseFuture};
 use understudy_messages::ids::{Name, SessionKey};
 use understudy_messages::ports::ShardPort;
-use understudy_messages::session::{
-    ForgetError, RunTurn, RunTurnError, SessionFault, SessionInfo, SessionView,
-};
+use understudy_messages::session::{ForgetError, RunTurn, RunTurnError, SessionFault, SessionInfo, SessionView};
 
 use self::directory::Directory;
 use super::memory::{Memory, Unread};
@@ -165,11 +163,7 @@ impl SessionShardActor {
     }
 
     /// Work on a session that is no turn: what it remembers, and what is to be awaited when the work has ended.
-    fn work(
-        &mut self,
-        key: &SessionKey,
-        shard: Addr<Self>,
-    ) -> Option<(Arc<Memory>, impl Future<Output = ()> + use<>)> {
+    fn work(&mut self, key: &SessionKey, shard: Addr<Self>) -> Option<(Arc<Memory>, impl Future<Output = ()> + use<>)> {
         let memory = self.sessions.enter(key)?.memory.clone();
         let key = key.clone();
         let done = async move {

@@ -24,7 +24,7 @@ pub(super) use self::closing::Closing;
 use super::memory::{Memory, NoRoom, Unread};
 use super::{SessionContext, failure, told};
 use crate::provider::ledger::Ledgers;
-use crate::registry::{CastError, GATE_WAIT, Held};
+use crate::registry::{CastError, Held};
 use crate::telemetry::{QueueCause, TurnResult};
 
 /// How long a conductor may take to end a turn that has been cancelled, before it counts as lost: longer than it waits
@@ -92,7 +92,7 @@ impl Turn {
         let (place, held, waited) = match self.enter().await {
             Ok(entered) => entered,
             Err(refusal) => {
-                closing.refused(refusal.result());
+                closing.refused(refusal.result(), refusal.at_gate());
                 return self.tell(refusal.failure()).await;
             }
         };
@@ -129,10 +129,8 @@ impl Turn {
         self.open().await?;
         self.find_room()?;
         let asked = self.queued(QueueCause::SessionBusy, began);
-        let admission = self
-            .context
-            .admission
-            .admit(&self.run.request, self.deadline(asked, GATE_WAIT));
+        let run = &self.run;
+        let admission = self.context.admission.admit(&run.request, run.origin, run.deadline);
         let held = tokio::select! {
             biased;
             held = admission => held.map_err(Refusal::Admission)?,
@@ -200,7 +198,7 @@ impl Turn {
         let agent = generation
             .roster
             .agent(request.agent.as_deref(), &request.facts.model)?;
-        let scene = Scene::new(request.clone(), agent.clone(), told::request)
+        let scene = Scene::new(request.clone(), agent.clone(), told::request, Some(held.origin()))
             .with_slots(self.memory.as_ref().map(|memory| memory.slots()));
         let deadline = self.deadline(self.run.received, generation.roster.settings().timeouts.turn);
         let cast = self.cast(held, generation.hooks_of(agent), &scene, deadline).await?;
@@ -308,6 +306,19 @@ impl Refusal {
         }
     }
 
+    /// Why the gate did not let it in, where that is what refused it.
+    fn at_gate(&self) -> Option<AdmitError> {
+        match self {
+            Self::Admission(why) => Some(*why),
+            Self::Cancelled(_)
+            | Self::SessionBusy
+            | Self::Fault(_)
+            | Self::Room(_)
+            | Self::Unreadable(_)
+            | Self::Cast(_) => None,
+        }
+    }
+
     fn failure(&self) -> TurnFailure {
         let ours = TurnFailure::ours;
         match self {
@@ -337,11 +348,23 @@ impl Refusal {
             Self::Admission(AdmitError::ShuttingDown) => ours(503, "shutting_down", "The gateway is shutting down."),
             Self::Admission(AdmitError::HeldTooLong) => ours(503, "admission_held", "A reload takes too long."),
             Self::Admission(AdmitError::QueueFull) => ours(503, "admission_full", "Too many turns wait for a reload."),
+            Self::Admission(AdmitError::NestedTooDeep) => ours(
+                400,
+                "nested_too_deep",
+                "Plugins that ask the gateway from inside of turns have done so too deep. Ask from fewer turns.",
+            ),
             Self::Cast(CastError::UnknownModel) => ours(
                 404,
                 "model_not_found",
                 "No model, alias or agent of this name is configured.",
             ),
+            Self::Cast(CastError::NotServing(model)) => {
+                let provider = &model.provider;
+                let sentence = format!(
+                    "The provider {provider} is a plugin's that does not serve: whoever runs the gateway has to look at its plugins."
+                );
+                ours(503, "provider_not_serving", &sentence)
+            }
             Self::Cast(CastError::UnknownAgent) => ours(404, "agent_not_found", "No agent of this name is configured."),
         }
     }

@@ -139,7 +139,7 @@ impl Candidates {
             unlisted: settings
                 .providers
                 .iter()
-                .filter(|(_, provider)| provider.models.is_none())
+                .filter(|(_, provider)| provider.models.is_none() || provider.catalog.is_some())
                 .map(|(name, _)| (name.clone(), CandidateMetrics::new(series, name, OTHER)))
                 .collect(),
             requested: settings

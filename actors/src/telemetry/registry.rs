@@ -123,6 +123,15 @@ impl Telemetry {
         self.series.gauge(metric, labels).set(count as f64);
     }
 
+    /// The first generation has been published, as every later one is.
+    pub(crate) fn started(&self) {
+        let labels = [
+            ("trigger", Trigger::Startup.as_label()),
+            ("outcome", ReloadOutcome::Applied.as_label()),
+        ];
+        self.series.counter(&RELOADS, &labels).increment(1);
+    }
+
     /// A reload has ended, at this time of day.
     pub fn reloaded(&self, trigger: Trigger, outcome: ReloadOutcome, took: Duration, at: SystemTime) {
         let label = ("outcome", outcome.as_label());

@@ -51,13 +51,20 @@ pub(super) async fn run(args: Args, json: bool, hosts: &Hosts) -> anyhow::Result
         false => Vec::new(),
     };
     let seen = Seen::look(&args.admin, &args.config, hosts).await?;
-    let turns = match seen.cold {
-        Some(_) => 0,
-        None => Scrape::parse(&args.admin.get_text("/metrics").await?).count(TURNS.name, &[]),
+    let (turns, providers) = match seen.cold {
+        Some(_) => (0, Value::Null),
+        None => (
+            Scrape::parse(&args.admin.get_text("/metrics").await?).count(TURNS.name, &[]),
+            args.admin.get("/admin/v1/providers").await?,
+        ),
     };
     let (kept, wrong) = state(&args, seen.cold.is_some()).await?;
     let mut findings = findings(&seen.report, turns);
+    findings.extend(lists(&providers));
     findings.extend(wrong);
+    if seen.cold.is_none() {
+        findings.extend(configured(&args.admin.get("/admin/v1/status").await?));
+    }
     match json {
         true => {
             let shown = findings
@@ -147,6 +154,33 @@ fn findings(report: &Value, turns: u64) -> Vec<Finding> {
     findings
 }
 
+/// Providers whose lists of models do not come.
+fn lists(providers: &Value) -> impl Iterator<Item = Finding> {
+    items(providers, "providers").iter().filter_map(|provider| {
+        let (name, catalog) = (provider["name"].as_str()?, &provider["catalog"]);
+        let (why, models) = (catalog["failure"].as_str()?, &catalog["models"]);
+        Some(Finding {
+            plugin: None,
+            message: format!(
+                "provider {name} was asked {} times in vain for its models: {why}. {models} stand from before",
+                catalog["failures"]
+            ),
+        })
+    })
+}
+
+/// Why the configuration that was saved last does not serve.
+fn configured(status: &Value) -> Option<Finding> {
+    let why = status["configuration"]["fault"]["message"].as_str()?;
+    Some(Finding {
+        plugin: None,
+        message: format!(
+            "the configuration that was saved last does not serve: {}",
+            why.trim_end()
+        ),
+    })
+}
+
 /// What is wrong with an instance that was loaded and does not serve, or that has to.
 fn serving(plugin: &Value) -> Option<String> {
     let why = plugin["error"].as_str().unwrap_or("it does not serve");
@@ -222,6 +256,26 @@ mod tests {
         assert!(messages(&gone, 0)[0].contains("refused"));
         let failed = json!({ "id": "g", "status": "failed", "required": false, "error": "its code panicked" });
         assert!(messages(&failed, 0)[0].contains("panicked"));
+    }
+
+    #[test]
+    fn a_list_of_models_that_does_not_come_is_named() {
+        let page = json!({ "providers": [
+            { "name": "a", "catalog": { "failures": 3, "failure": "it is no list", "models": 7 } },
+            { "name": "b", "catalog": { "failures": 0, "failure": null, "models": 7 } },
+            { "name": "c", "catalog": null },
+        ] });
+        let found: Vec<_> = lists(&page).map(|it| it.message).collect();
+        let words = "provider a was asked 3 times in vain for its models: it is no list. 7 stand from before";
+        assert_eq!(found, [words]);
+    }
+
+    #[test]
+    fn a_configuration_that_was_not_taken_is_named() {
+        let fault = json!({ "configuration": { "fault": { "message": "is wrong\n" } } });
+        let found = configured(&fault).expect("a finding");
+        assert!(found.message.ends_with("does not serve: is wrong"), "{}", found.message);
+        assert_eq!(configured(&json!({ "configuration": { "fault": null } })), None);
     }
 
     #[test]

@@ -17,6 +17,8 @@ pub(super) fn start(settings: LogSettings) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let logs = tracing_subscriber::fmt()
         .with_env_filter(filter)
+        // a log that cannot be written must not end whoever writes it
+        .log_internal_errors(false)
         .with_ansi(stderr().is_terminal())
         .with_writer(stderr);
     let _already_started = match settings.format {

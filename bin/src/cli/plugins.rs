@@ -113,6 +113,7 @@ pub(super) async fn run(command: Command, json: bool, hosts: &Hosts) -> anyhow::
                 true => Seen {
                     report: config.load(hosts).await?,
                     cold: Some(config.file),
+                    loaded: true,
                 },
                 false => Seen::look(&admin, &config, hosts).await?,
             };

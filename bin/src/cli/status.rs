@@ -117,9 +117,44 @@ fn for_people(status: &Value) -> String {
         ("models", "models"),
         ("state", "state"),
     ];
-    let lines: Vec<String> = rows
+    let mut lines: Vec<String> = rows
         .iter()
         .map(|(label, key)| format!("{label:<16} {}", text(key)))
         .collect();
+    lines.extend(of_configuration(&status["configuration"]));
     lines.join("\n")
+}
+
+/// Which revision serves, and what does not.
+fn of_configuration(it: &Value) -> impl Iterator<Item = String> {
+    let serving = it["serving"].as_str().map(|id| ("configuration", id.to_owned()));
+    let waiting = it["waiting"]
+        .as_str()
+        .map(|id| ("waiting", format!("{id}, until those who hold it up have ended")));
+    let fault = it["fault"]["message"].as_str().map(|why| ("not taken", why.to_owned()));
+    let rows = [serving, waiting, fault].into_iter().flatten();
+    rows.map(|(label, text)| format!("{label:<16} {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_saved_and_does_not_serve_is_told() {
+        let configuration = json!({ "serving": "a1", "waiting": "b2", "fault": { "message": "is wrong" } });
+        let text = for_people(&json!({ "configuration": configuration }));
+        for told in [
+            "configuration    a1",
+            "waiting          b2",
+            "not taken        is wrong",
+        ] {
+            assert!(text.contains(told), "{text}");
+        }
+        let quiet = for_people(&json!({ "configuration": { "serving": "a1", "waiting": null, "fault": null } }));
+        let told = |line: &str| line.starts_with("waiting") || line.starts_with("not taken");
+        assert!(!quiet.lines().any(told), "{quiet}");
+    }
 }

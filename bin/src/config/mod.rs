@@ -1,7 +1,7 @@
 //! `understudy.yaml` and the environment, read into settings that are valid as a whole or not at all.
 //!
-//! Reading never stops at the first mistake: every problem is collected, with its place and a way out. Nothing is bound,
-//! opened or contacted here.
+//! Reading never stops at the first mistake: every problem is collected, with its place and a way out. Nothing is bound or
+//! contacted here, and nothing opened but manifests of plugins, where a chain names a provider that only one of these may know.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -128,9 +128,10 @@ impl ServerConfig {
 
     /// Checks the text of a file, or text that belongs to none, with the variables of this process.
     pub(crate) fn read(text: &str, file: Option<&FilePath>) -> Result<Self, ConfigError> {
-        let mut config = Self::parse(text, &|name| std::env::var(name).ok())?;
-        if let Some(file) = file {
-            config.begin_paths_at(file.parent().unwrap_or(file));
+        let folder = file.map(|file| file.parent().unwrap_or(file));
+        let mut config = Self::parse_in(folder, text, &|name| std::env::var(name).ok())?;
+        if let (Some(file), Some(folder)) = (file, folder) {
+            config.begin_paths_at(folder);
             config.source.file = Some(file.into());
         }
         Ok(config)
@@ -161,8 +162,12 @@ impl ServerConfig {
     /// # Errors
     /// [`ConfigError::Invalid`] with every problem, in the order of their lines; a YAML syntax error comes alone.
     pub fn parse(text: &str, env: &Environment<'_>) -> Result<Self, ConfigError> {
+        Self::parse_in(None, text, env)
+    }
+
+    fn parse_in(folder: Option<&FilePath>, text: &str, env: &Environment<'_>) -> Result<Self, ConfigError> {
         let root = raw::parse(text)?;
-        let reading = Reading::new(env);
+        let reading = Reading::new(env, folder);
         let mut config = validate::server(&reading.root(&root));
         config.source.text = text.into();
         let problems = reading.into_problems();

@@ -8,8 +8,8 @@ use understudy_messages::settings::{AgentSettings, ModelSettings, ProviderSettin
 
 use super::ServerConfig;
 use super::document::{
-    Agent, Cast, Chain, Count, Defaults, Document, Entries, Failover, Flag, Listen, Model, Models, Provider, Secret,
-    State, Status, Time, Word,
+    Agent, Cast, Catalog, Chain, Count, Defaults, Document, Entries, Failover, Flag, Listen, Model, Models, Provider,
+    Secret, State, Status, Time, Word,
 };
 use super::source::References;
 use super::yaml::Yaml;
@@ -117,6 +117,9 @@ fn provider(provider: &ProviderSettings, references: &References) -> Provider {
         quota_group: provider.quota_group.as_deref().map(|group| literal(group).into()),
         key_order: Word(provider.key_order),
         ask_usage: Flag(provider.ask_usage),
+        catalog: provider
+            .catalog
+            .map_or_else(Catalog::default, |refresh| Catalog::Every { refresh: Time(refresh) }),
     }
 }
 

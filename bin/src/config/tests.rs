@@ -18,6 +18,7 @@ providers:
     quota_group: account
     key_order: least_used
     ask_usage: "true"
+    catalog: { refresh: 6h }
 models:
   fast: { chain: [openai/gpt-5.5-mini, anthropic/claude-haiku-5] }
   openai/gpt-5.5: { context: 400000, prefill: false, first_content: 120s, embedding_space: large }
@@ -86,6 +87,8 @@ fn the_sample_becomes_settings() {
     assert_eq!(openai.api_keys.len(), 2);
     assert_eq!((openai.aggregator, openai.ask_usage), (true, true));
     assert_eq!(openai.quota_group.as_deref(), Some("account"));
+    assert_eq!(openai.catalog, Some(Duration::from_secs(6 * 3600)));
+    assert_eq!(anthropic.catalog, None, "nobody is asked unasked");
     assert_eq!(
         (openai.key_order, anthropic.key_order),
         (KeyOrder::LeastUsed, KeyOrder::Listed)
@@ -241,6 +244,42 @@ fn settings_of_the_failover_engine_have_bounds() {
     );
     assert_eq!(provider("quota_group: ''").0, "providers.openai.quota_group: is empty");
     assert_eq!(provider("key_order: least-used").1, "did you mean `least_used`?");
+    assert_eq!(
+        provider("catalog: hourly").0,
+        "providers.openai.catalog: is neither true nor false"
+    );
+    assert_eq!(
+        provider("catalog: { refresh: 10s }").0,
+        "providers.openai.catalog.refresh: is less than a minute"
+    );
+}
+
+#[test]
+fn a_provider_is_asked_for_its_list_every_hour_where_the_time_is_not_said() {
+    let of = |written: &str| {
+        let text = format!("providers: {{ openai: {{ api_key: k, models: [m], catalog: {written} }} }}");
+        accepted(&text).settings.providers["openai"].catalog
+    };
+    let hour = Duration::from_secs(3600);
+    assert_eq!([of("true"), of("{}"), of("{ refresh: 1h }")], [Some(hour); 3]);
+    assert_eq!(of("false"), None);
+}
+
+#[test]
+fn a_provider_with_a_catalog_may_serve_what_its_configuration_does_not_list() {
+    let provider = |more: &str| {
+        format!(
+            "providers: {{ openai: {{ api_key: k, models: [m]{more} }} }}\nmodels: {{ fast: {{ chain: [openai/x] }} }}"
+        )
+    };
+    let problem = only_problem(&provider("")).0;
+    assert!(problem.contains("is not in the `models`"), "{problem}");
+    assert!(
+        accepted(&provider(", catalog: true"))
+            .settings
+            .aliases
+            .contains_key("fast")
+    );
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Carries out what is ordered about the configuration, one thing after the other.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
+use understudy_messages::origin::OriginToken;
 use understudy_messages::registry::{Phase, Receipt, Reload, ReloadError, ReloadOutcome, Trigger};
 
 use super::memory;
@@ -36,7 +38,7 @@ impl Keeper {
     pub(super) async fn run(mut self) {
         loop {
             while let Some(newer) = self.newer.take() {
-                let _logged = self.install(&newer, Trigger::ConfigWatch).await;
+                let _logged = self.install(&newer, Trigger::ConfigWatch, None).await;
                 self.keep().await;
             }
             let waiting = self.known().waiting.clone();
@@ -49,8 +51,8 @@ impl Keeper {
                 biased;
                 order = self.orders.recv() => match order {
                     Some(Order::Look(trigger)) => self.look(trigger).await,
-                    Some(Order::Change { change, replaces, reply }) => {
-                        let _gone_meanwhile = reply.send(self.change(change, &replaces).await);
+                    Some(Order::Change { change, replaces, origin, reply }) => {
+                        let _gone_meanwhile = reply.send(self.change(change, &replaces, origin).await);
                     }
                     None => return,
                 },
@@ -78,7 +80,7 @@ impl Keeper {
                 self.keep().await;
             }
             Ok(found) => {
-                let _logged = self.install(&found, trigger).await;
+                let _logged = self.install(&found, trigger, None).await;
                 self.keep().await;
             }
             Err(fault) => self.refuse(fault, trigger),
@@ -134,7 +136,12 @@ impl Keeper {
         self.learn(self.known().refused(fault));
     }
 
-    async fn change(&mut self, change: Change, replaces: &str) -> Result<Changed, Refused> {
+    async fn change(
+        &mut self,
+        change: Change,
+        replaces: &str,
+        origin: Option<OriginToken>,
+    ) -> Result<Changed, Refused> {
         let known = self.known();
         let before = known.saved().clone();
         if replaces != "*" && replaces != before.id {
@@ -151,7 +158,7 @@ impl Keeper {
             self.keep().await;
             return Err(refused);
         }
-        let ended = self.install(&revision, Trigger::Api).await;
+        let ended = self.install(&revision, Trigger::Api, origin).await;
         let stands = ended
             .as_ref()
             .map_or_else(|error| error.committed || is_deferred(error), |_| true);
@@ -223,8 +230,13 @@ impl Keeper {
     }
 
     /// Lets a revision serve, if it can, and remembers what came of it.
-    async fn install(&mut self, revision: &Arc<Revision>, trigger: Trigger) -> Result<Receipt, ReloadError> {
-        let ended = self.reload(revision, trigger).await;
+    async fn install(
+        &mut self,
+        revision: &Arc<Revision>,
+        trigger: Trigger,
+        origin: Option<OriginToken>,
+    ) -> Result<Receipt, ReloadError> {
+        let ended = self.reload(revision, trigger, origin).await;
         // one that was superseded has left no trace: its successor is about to be applied
         if self.newer.is_none() || ended.is_ok() {
             self.learn(
@@ -235,16 +247,23 @@ impl Keeper {
         ended
     }
 
-    async fn reload(&mut self, revision: &Arc<Revision>, trigger: Trigger) -> Result<Receipt, ReloadError> {
+    async fn reload(
+        &mut self,
+        revision: &Arc<Revision>,
+        trigger: Trigger,
+        origin: Option<OriginToken>,
+    ) -> Result<Receipt, ReloadError> {
         let Some(registry) = self.shared.registry.get() else {
             return Err(lost());
         };
         let superseded = CancellationToken::new();
         let reload = registry.reload.send(Reload {
             plugins: Vec::new(),
+            digests: BTreeMap::new(),
             settings: Some(revision.settings.clone()),
             wait: false,
             trigger,
+            origin,
             requester: CancellationToken::new(),
             superseded: superseded.clone(),
         });

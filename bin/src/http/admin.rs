@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::UNIX_EPOCH;
 
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpResponse, HttpResponseBuilder, web};
 use serde::Serialize;
 use understudy_messages::ids::Name;
 use understudy_messages::registry::{AdmissionState, GetRegistryStatus, RegistryStatus, ReloadStatus};
@@ -34,7 +34,7 @@ pub(super) async fn metrics(shared: web::Data<Shared>) -> HttpResponse {
 
 /// The process answers.
 pub(super) async fn livez() -> HttpResponse {
-    HttpResponse::Ok().content_type("text/plain").body("ok\n")
+    HttpResponse::Ok().json(serde_json::json!({ "ok": true, "status": "live" }))
 }
 
 /// Turns are admitted, or wait for a moment only, and every guard that has to be there is.
@@ -42,7 +42,7 @@ pub(super) async fn readyz(shared: web::Data<Shared>) -> HttpResponse {
     let mut failing: Vec<String> = Vec::new();
     let mut held = None;
     match (shared.published.load(), shared.published.closing()) {
-        (_, true) => failing.push("shutting-down".to_owned()),
+        (_, true) => failing.push("draining".to_owned()),
         (None, false) => failing.push("starting".to_owned()),
         (Some(serving), false) => {
             failing.extend(serving.inventory.missing().map(|id| format!("plugin:{id}")));
@@ -51,21 +51,45 @@ pub(super) async fn readyz(shared: web::Data<Shared>) -> HttpResponse {
             failing.extend(held.as_ref().map(|_| "plugin-reload".to_owned()));
         }
     }
-    let reload = held.map(|reload| Holding::new(reload, &shared));
-    probe(failing, reload)
+    let ready = failing.is_empty();
+    probe(ready).json(Readiness {
+        ready,
+        failing,
+        uptime_ms: uptime(&shared),
+        plugin_reload: held.map(|reload| Holding::new(reload, &shared)),
+    })
 }
 
-/// The first generation has been published.
+/// The first generation has been published, and the gateway is not about to stop.
 pub(super) async fn startupz(shared: web::Data<Shared>) -> HttpResponse {
-    let failing = shared.published.load().is_none().then(|| "starting".to_owned());
-    probe(failing.into_iter().collect(), None)
+    let status = match (shared.published.load(), shared.published.closing()) {
+        (_, true) => "draining",
+        (None, false) => "starting",
+        (Some(_), false) => "started",
+    };
+    let started = status == "started";
+    probe(started).json(serde_json::json!({ "ok": started, "status": status }))
+}
+
+fn probe(is_well: bool) -> HttpResponseBuilder {
+    match is_well {
+        true => HttpResponse::Ok(),
+        false => HttpResponse::ServiceUnavailable(),
+    }
+}
+
+/// Milliseconds since the start.
+fn uptime(shared: &Shared) -> u64 {
+    let up = shared.clock.now().duration_since(shared.began);
+    u64::try_from(up.as_millis()).unwrap_or(u64::MAX)
 }
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Probe {
+struct Readiness {
     ready: bool,
     failing: Vec<String>,
+    uptime_ms: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     plugin_reload: Option<Holding>,
 }
@@ -87,26 +111,15 @@ impl Holding {
     fn new(reload: ReloadStatus, shared: &Shared) -> Self {
         let now = shared.clock.wall().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = u64::try_from(now.as_millis()).unwrap_or_default();
+        let inside = reload.holders.len() + reload.omitted;
+        let waits = (inside > 0).then(|| format!("Waiting for {inside} that use what is to be replaced."));
         Self {
             phase: reload.phase,
             plugin_ids: reload.plugin_ids,
             deadline_at_ms: reload.deadline_in_ms.map(|left| now.saturating_add(left)),
-            reason: reload.reason,
+            reason: reload.reason.or(waits),
         }
     }
-}
-
-fn probe(failing: Vec<String>, plugin_reload: Option<Holding>) -> HttpResponse {
-    let ready = failing.is_empty();
-    let mut response = match ready {
-        true => HttpResponse::Ok(),
-        false => HttpResponse::ServiceUnavailable(),
-    };
-    response.json(Probe {
-        ready,
-        failing,
-        plugin_reload,
-    })
 }
 
 /// `GET /admin/v1/generations`: the serving one, and those that somebody still holds.

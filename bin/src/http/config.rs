@@ -9,6 +9,8 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use understudy_messages::registry::{Phase, ReloadError, ReloadOutcome};
 
+use super::edge;
+use super::plugins::Refusal;
 use crate::app::Shared;
 use crate::config::{Problem, ServerConfig, show};
 use crate::configuration::{Change, Changed, Fault, Refused};
@@ -53,13 +55,15 @@ pub(super) async fn put(shared: web::Data<Shared>, request: HttpRequest, body: w
         let hint = "Say which revision this is to replace: If-Match with the ETag of GET /admin/v1/config, or *.";
         return refuse(StatusCode::PRECONDITION_REQUIRED, hint, &[]);
     };
-    answer(shared.configuration.change(Change::To(text), replaces).await)
+    let origin = edge::origin(request.headers());
+    answer(shared.configuration.change(Change::To(text), replaces, origin).await)
 }
 
 /// `POST /admin/v1/config/rollback`
 pub(super) async fn rollback(shared: web::Data<Shared>, request: HttpRequest) -> HttpResponse {
     let replaces = replaces(&request).unwrap_or_else(|| "*".to_owned());
-    answer(shared.configuration.change(Change::Back, replaces).await)
+    let origin = edge::origin(request.headers());
+    answer(shared.configuration.change(Change::Back, replaces, origin).await)
 }
 
 fn replaces(request: &HttpRequest) -> Option<String> {
@@ -118,7 +122,11 @@ fn changed_to(changed: &Changed) -> HttpResponse {
     if let Some(wait) = wait {
         response.insert_header((RETRY_AFTER, Duration::from_millis(wait).as_secs().max(1)));
     }
-    response.json(changed)
+    let mut told = json!(changed);
+    if let Some(error) = &changed.error {
+        told["error"] = json!(Refusal::from(error));
+    }
+    response.json(told)
 }
 
 fn status(error: &ReloadError) -> StatusCode {

@@ -14,6 +14,7 @@ use subtle::ConstantTimeEq;
 use understudy_actors::telemetry::Route;
 use understudy_messages::clock::Instant;
 use understudy_messages::ids::{Name, TurnId};
+use understudy_messages::origin::{ORIGIN_HEADER, OriginToken};
 use understudy_messages::terminal::TurnFailure;
 
 use super::error;
@@ -34,6 +35,11 @@ pub(super) struct RequestId {
 /// Which client key sent the request; `None` where none are configured.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ClientKey(pub(super) Option<u32>);
+
+/// The turn or call that a request says it comes from. What is no name of one says nothing.
+pub(super) fn origin(headers: &HeaderMap) -> Option<OriginToken> {
+    OriginToken::read(headers.get(ORIGIN_HEADER)?.to_str().ok()?)
+}
 
 /// Gives the request its id, counts it, and measures it until its last byte.
 pub(super) async fn observe(

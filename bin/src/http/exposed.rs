@@ -8,18 +8,25 @@ use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use actix_web::{HttpRequest, HttpResponse, web};
 use tokio_util::sync::CancellationToken;
 use understudy_actors::inventory::Routed;
+use understudy_messages::origin::ORIGIN_HEADER;
 use understudy_messages::plugin::CallError;
 use understudy_messages::service::{CallRoute, LONGEST_BODY, RouteAnswer, RouteRequest};
 use understudy_messages::terminal::TurnFailure;
 
-use super::{body, error};
+use super::{body, edge, error};
 use crate::app::Shared;
 
 /// How long a plugin may take to answer.
 const WAIT: Duration = Duration::from_secs(15);
 
 /// What says who the client is: that is the gateway's to know.
-const CREDENTIALS: [&str; 4] = ["authorization", "proxy-authorization", "x-api-key", "cookie"];
+const CREDENTIALS: [&str; 5] = [
+    "authorization",
+    "proxy-authorization",
+    "x-api-key",
+    "cookie",
+    ORIGIN_HEADER,
+];
 
 /// What says how a response is sent: that is the gateway's to say.
 const FRAMING: [&str; 8] = [
@@ -55,6 +62,9 @@ async fn answer(shared: &Shared, request: &HttpRequest, payload: web::Payload) -
         )
     };
     let (route, port) = routed(shared, id, path)?;
+    // known by its name until it is answered
+    let calling = shared.published.origins().call(id, edge::origin(request.headers()));
+    let calling = calling.map_err(|_| nested())?;
     let cancel = CancellationToken::new();
     let _cancels_with_the_request = cancel.clone().drop_guard();
     let call = CallRoute {
@@ -65,6 +75,7 @@ async fn answer(shared: &Shared, request: &HttpRequest, payload: web::Payload) -
             query: request.query_string().to_owned(),
             headers: passing(request.headers()),
             body: String::from_utf8(body.to_vec()).map_err(no_text)?,
+            origin: Some(calling.origin()),
         },
         cancel,
     };
@@ -124,6 +135,11 @@ fn respond(answer: RouteAnswer) -> HttpResponse {
     response.body(answer.body)
 }
 
+fn nested() -> TurnFailure {
+    let hint = "Plugins that ask the gateway from inside of calls have done so too deep. Ask from fewer calls.";
+    TurnFailure::ours(400, "nested_too_deep", hint)
+}
+
 fn unknown() -> TurnFailure {
     TurnFailure::ours(404, "not_found", "No plugin answers this path.")
 }
@@ -163,7 +179,12 @@ mod tests {
     #[test]
     fn no_credential_reaches_a_plugin() {
         let mut headers = HeaderMap::new();
-        for (name, value) in [("authorization", "Bearer k"), ("x-api-key", "k"), ("x-hook", "a")] {
+        for (name, value) in [
+            ("authorization", "Bearer k"),
+            ("x-api-key", "k"),
+            (ORIGIN_HEADER, "k"),
+            ("x-hook", "a"),
+        ] {
             headers.append(HeaderName::from_static(name), HeaderValue::from_static(value));
         }
         headers.append(HeaderName::from_static("x-hook"), HeaderValue::from_static("b"));

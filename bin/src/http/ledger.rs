@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use actix_web::{HttpResponse, web};
 use serde::{Deserialize, Serialize};
-use understudy_actors::provider::ledger::{CandidateView, CredentialView, Ledgers, ProviderView};
+use understudy_actors::catalog::CatalogView;
+use understudy_actors::provider::ledger::{CandidateView, CredentialView, Ledger, Ledgers};
 use understudy_messages::failure::Reason;
 use understudy_messages::ids::Name;
 use understudy_messages::request::Endpoint;
@@ -24,6 +25,23 @@ struct Provider {
     name: Name,
     candidates: Vec<Candidate>,
     credentials: Vec<Credential>,
+    /// `null` for one that is not asked.
+    catalog: Option<Catalog>,
+}
+
+/// What the provider lists, and how the next look at its list stands.
+#[derive(Serialize)]
+struct Catalog {
+    state: &'static str,
+    version: u64,
+    models: usize,
+    skipped: usize,
+    cut: bool,
+    age_seconds: Option<f64>,
+    refresh_seconds: f64,
+    again_in_seconds: Option<f64>,
+    failures: u32,
+    failure: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -47,9 +65,8 @@ struct Credential {
 
 /// Every provider as it is now.
 pub(super) async fn list(shared: web::Data<Shared>) -> HttpResponse {
-    let now = shared.clock.now();
     let ledgers = serving(&shared);
-    let providers = ledgers.iter().map(|ledger| provider(ledger.view(now)));
+    let providers = ledgers.iter().map(|ledger| provider(&shared, ledger));
     HttpResponse::Ok().json(Page {
         providers: providers.collect(),
     })
@@ -76,24 +93,64 @@ pub(super) async fn reset(
 ) -> HttpResponse {
     let ledgers = serving(&shared);
     let Some(ledger) = ledgers.iter().find(|ledger| **ledger.provider() == **name) else {
-        let hint = "No provider of this name is configured. GET /admin/v1/providers lists them.";
-        return error::respond(
-            Endpoint::Chat,
-            &TurnFailure::ours(404, "provider_not_found", hint),
-            None,
-        );
+        return unknown();
     };
     let model = which.model.as_deref().map(Name::from);
     ledger.reset(model.as_ref());
     tracing::info!(provider = %ledger.provider(), model = which.model.as_deref(), "ledger reset by an operator");
-    HttpResponse::Ok().json(provider(ledger.view(shared.clock.now())))
+    HttpResponse::Ok().json(provider(&shared, ledger))
 }
 
-fn provider(view: ProviderView) -> Provider {
+/// Asks a provider for its list of models, whatever is known of it: it is asked in the background.
+pub(super) async fn refresh_catalog(shared: web::Data<Shared>, name: web::Path<String>) -> HttpResponse {
+    let now = shared.clock.now();
+    if shared.published.refresh_catalog(&name, now)
+        && let Some(catalog) = catalog_of(&shared, &name)
+    {
+        tracing::info!(provider = %name, "list of models asked for by an operator");
+        return HttpResponse::Accepted().json(catalog);
+    }
+    if serving(&shared).iter().all(|ledger| **ledger.provider() != **name) {
+        return unknown();
+    }
+    let hint = "This provider is not asked for its models. Set `catalog: true` at the provider.";
+    error::respond(Endpoint::Chat, &TurnFailure::ours(409, "no_catalog", hint), None)
+}
+
+fn unknown() -> HttpResponse {
+    let hint = "No provider of this name is configured. GET /admin/v1/providers lists them.";
+    let failure = TurnFailure::ours(404, "provider_not_found", hint);
+    error::respond(Endpoint::Chat, &failure, None)
+}
+
+fn catalog_of(shared: &Shared, provider: &str) -> Option<Catalog> {
+    let serving = shared.published.load()?;
+    let catalog = serving.roster.catalogs().find(provider)?;
+    Some(catalog_view(catalog.view(shared.clock.now())))
+}
+
+fn provider(shared: &Shared, ledger: &Ledger) -> Provider {
+    let view = ledger.view(shared.clock.now());
     Provider {
+        catalog: catalog_of(shared, &view.name),
         name: view.name,
         candidates: view.candidates.into_iter().map(candidate).collect(),
         credentials: view.credentials.into_iter().map(credential).collect(),
+    }
+}
+
+fn catalog_view(view: CatalogView) -> Catalog {
+    Catalog {
+        state: view.state,
+        version: view.version,
+        models: view.models,
+        skipped: view.skipped,
+        cut: view.cut,
+        age_seconds: view.age.map(seconds),
+        refresh_seconds: seconds(view.refresh),
+        again_in_seconds: view.again_in.map(seconds),
+        failures: view.failures,
+        failure: view.failure,
     }
 }
 

@@ -1,22 +1,37 @@
 //! `/admin/v1/plugins`: what there is, and how it is replaced.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
+use actix_web::error::InternalError;
 use actix_web::http::StatusCode;
 use actix_web::http::header::RETRY_AFTER;
-use actix_web::{HttpResponse, web};
+use actix_web::{HttpRequest, HttpResponse, web};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
+use understudy_actors::inventory::Report;
 use understudy_messages::ids::{GenerationId, Name};
 use understudy_messages::registry::{Phase, Receipt, Reload, ReloadError, ReloadOutcome, Trigger};
 
+use super::edge;
 use crate::app::Shared;
 
 /// Every plugin, and what people should know about them.
 pub(super) async fn list(shared: web::Data<Shared>) -> HttpResponse {
     let serving = shared.published.load();
-    HttpResponse::Ok().json(serving.map(|serving| serving.inventory.report()))
+    HttpResponse::Ok().json(serving.map(|serving| Listed {
+        generation: serving.id,
+        report: serving.inventory.report(),
+    }))
+}
+
+/// What a generation has.
+#[derive(Serialize)]
+struct Listed {
+    generation: GenerationId,
+    #[serde(flatten)]
+    report: Report,
 }
 
 /// The reload under way, or one that left something which does not serve; `null` when there is none.
@@ -31,21 +46,47 @@ pub(super) struct Ask {
     plugins: Vec<Name>,
     #[serde(default)]
     wait: bool,
+    /// What the sources of some of them have to be.
+    #[serde(default)]
+    digests: BTreeMap<Name, String>,
 }
 
-/// Replaces plugins. The reload is cancelled with its request, as long as nothing was stopped.
-pub(super) async fn reload(shared: web::Data<Shared>, ask: web::Json<Ask>) -> HttpResponse {
+impl Ask {
+    /// The plugins, each once: a name is the same in capitals.
+    fn folded(plugins: Vec<Name>) -> Vec<Name> {
+        let mut once: Vec<Name> = Vec::new();
+        for id in plugins {
+            if !once.iter().any(|known| known.eq_ignore_ascii_case(&id)) {
+                once.push(id);
+            }
+        }
+        once
+    }
+}
+
+/// How what is asked is read: what cannot be read is answered like any other error.
+pub(super) fn asked() -> web::JsonConfig {
+    web::JsonConfig::default().error_handler(|error, _| {
+        let told = json!({ "error": { "message": format!("The request cannot be read: {error}") } });
+        InternalError::from_response(error, HttpResponse::BadRequest().json(told)).into()
+    })
+}
+
+/// Replaces plugins. One that asks for it from inside of its own call, or of a turn, is refused. The reload is cancelled with its request, as long as nothing was stopped.
+pub(super) async fn reload(shared: web::Data<Shared>, request: HttpRequest, ask: web::Json<Ask>) -> HttpResponse {
     let Some(registry) = shared.registry.get() else {
         return unavailable();
     };
     let requester = CancellationToken::new();
     let _cancels_with_the_request = requester.clone().drop_guard();
-    let Ask { plugins, wait } = ask.into_inner();
+    let Ask { plugins, wait, digests } = ask.into_inner();
     let reload = Reload {
-        plugins,
+        plugins: Ask::folded(plugins),
+        digests,
         settings: None,
         wait,
         trigger: Trigger::Api,
+        origin: edge::origin(request.headers()),
         requester,
         superseded: CancellationToken::new(),
     };
@@ -69,15 +110,22 @@ fn failed(error: &ReloadError) -> HttpResponse {
     if let Some(wait) = error.retry_after_ms {
         response.insert_header((RETRY_AFTER, Duration::from_millis(wait).as_secs().max(1)));
     }
-    response.json(json!({ "error": Refusal { error, details: Details { runtime: error.into() } } }))
+    response.json(json!({ "error": Refusal::from(error) }))
 }
 
 /// A reload that failed; `details.runtime` has the contract's fields (§6).
 #[derive(Serialize)]
-struct Refusal<'a> {
+pub(super) struct Refusal<'a> {
     #[serde(flatten)]
     error: &'a ReloadError,
     details: Details<'a>,
+}
+
+impl<'a> From<&'a ReloadError> for Refusal<'a> {
+    fn from(error: &'a ReloadError) -> Self {
+        let details = Details { runtime: error.into() };
+        Self { error, details }
+    }
 }
 
 #[derive(Serialize)]

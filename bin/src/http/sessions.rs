@@ -209,7 +209,7 @@ async fn chosen(shared: &Shared, request: &HttpRequest, payload: web::Payload) -
         .as_deref()
         .is_some_and(|name| serving.roster.cast(name, None).is_err())
     {
-        let hint = "No model, alias or agent of this name is configured. GET /v1/models lists them.";
+        let hint = "No model, alias or agent of this name is configured or listed. GET /v1/models lists them.";
         return Err(Refused {
             failure: TurnFailure::ours(404, "model_not_found", hint).into(),
             param: Some("model"),
@@ -279,8 +279,7 @@ fn bad_listing() -> Refused {
 }
 
 fn unknown() -> TurnFailure {
-    let hint =
-        "No session of this name was found: it had no turn, belongs to another key, was deleted, or nobody used it for too long.";
+    let hint = "No session of this name was found: it had no turn, belongs to another key, was deleted, or nobody used it for too long.";
     TurnFailure::ours(404, "session_not_found", hint)
 }
 

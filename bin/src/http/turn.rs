@@ -26,7 +26,7 @@ use super::body;
 use super::edge::RequestId;
 use super::error::Refused;
 use super::responses::Recalled;
-use super::{count, error, headers, responses, sessions};
+use super::{count, edge, error, headers, responses, sessions};
 use crate::app::Shared;
 use crate::arbiter::SessionArbiter;
 
@@ -159,6 +159,7 @@ fn admit(
             deadline: deadline(request.headers(), received)?,
             permit,
             names_model,
+            origin: edge::origin(request.headers()),
         },
         request: turn,
     })

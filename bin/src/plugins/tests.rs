@@ -12,6 +12,7 @@ use understudy_actors::telemetry::Telemetry;
 use understudy_messages::clock::Clock;
 use understudy_messages::hooks::{Hook, HookContext, HookEvent, HookResult, Snapshot, ToolFate, ToolVerdict};
 use understudy_messages::plugin::TurnHooks;
+use understudy_messages::settings::Settings;
 use understudy_plugins::native::{NativeApi, NativePlugin};
 use understudy_plugins::registration::{HookOptions, ToolRegistration};
 
@@ -45,6 +46,12 @@ fn hosts(plugins: Vec<Test>) -> Hosts {
 }
 
 async fn loaded(plugins: &str, hosts: &Hosts) -> Arc<Inventory> {
+    let (loader, settings) = staged(plugins, hosts, Clock::movable());
+    loader.load(&settings).await
+}
+
+/// What makes these plugins, and what from.
+fn staged(plugins: &str, hosts: &Hosts, clock: Clock) -> (Loader, Arc<Settings>) {
     let agents = "agents: { a: { model: p/m }, alone: { model: p/m, plugins: [other] } }";
     let text = format!(
         "providers: {{ p: {{ api: openai-chat, base_url: 'http://p', models: [m] }} }}\n{agents}\nplugins: {{ {plugins} }}"
@@ -52,14 +59,14 @@ async fn loaded(plugins: &str, hosts: &Hosts) -> Arc<Inventory> {
     let settings = ServerConfig::parse(&text, &|_| None).expect("is valid").settings;
     let supervision = Supervision {
         tasks: Tasks::new(),
-        clock: Clock::movable(),
+        clock,
         telemetry: Telemetry::new().expect("sound"),
     };
     let loader = Loader {
         hosts: hosts.clone(),
         ..loader(hosts, &supervision, State::in_memory().expect("state"))
     };
-    loader.load(&Arc::new(settings)).await
+    (loader, Arc::new(settings))
 }
 
 fn messages(plugins: &Inventory) -> Vec<&str> {
@@ -596,4 +603,111 @@ async fn a_guard_whose_service_does_not_start_is_no_open_gate() {
         judged(plugins.hooks()).await,
         ToolFate::Blocked { veto: false, .. }
     ));
+}
+
+/// A plugin that takes two seconds to register.
+struct Slow(Clock);
+
+impl NativePlugin for Slow {
+    fn id(&self) -> &str {
+        "slow"
+    }
+
+    fn register(&self, _: &mut NativeApi, _: &Value) -> Result<(), String> {
+        self.0.advance(Duration::from_secs(2));
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn a_registration_that_takes_long_is_noted() {
+    let clock = Clock::movable();
+    let quick = Test {
+        id: "quick",
+        register: quiet,
+    };
+    let hosts = Hosts {
+        native: vec![Arc::new(Slow(clock.clone())), Arc::new(quick)],
+        ..Hosts::default()
+    };
+    let plugins = "entries: { slow: { enabled: true }, quick: { enabled: true } }";
+    let (loader, settings) = staged(plugins, &hosts, clock);
+    let plugins = loader.load(&settings).await;
+    let notes = plugins.diagnostics().iter();
+    let slow: Vec<_> = notes.filter(|it| it.message.contains("more than a second")).collect();
+    assert!(
+        slow.len() == 1 && slow[0].plugin_id.as_deref() == Some("slow"),
+        "{slow:?}"
+    );
+}
+
+#[actix::test]
+async fn whoever_looks_at_a_plugin_starts_none_of_its_services() {
+    static STARTED: AtomicU32 = AtomicU32::new(0);
+    let serving = |api: &mut NativeApi, _: &Value| {
+        let service = |_| {
+            STARTED.fetch_add(1, Ordering::SeqCst);
+            async { Ok(()) }.boxed()
+        };
+        api.service("poller", Arc::new(service));
+        Ok(())
+    };
+    let hosts = hosts(vec![Test {
+        id: "serving",
+        register: serving,
+    }]);
+    let (loader, settings) = staged("entries: { serving: { enabled: true } }", &hosts, Clock::movable());
+    let looked_at = loader.inspect(&settings).await;
+    let report = serde_json::to_value(looked_at.report()).expect("shown");
+    let services = report["plugins"].as_array().expect("plugins").iter();
+    let services: Vec<&Value> = services
+        .filter(|it| it["id"] == "serving")
+        .map(|it| &it["services"])
+        .collect();
+    assert_eq!(services, [&json!(["poller"])]);
+    looked_at.stop().await;
+    assert_eq!(STARTED.load(Ordering::SeqCst), 0);
+    loader.load(&settings).await;
+    assert_eq!(STARTED.load(Ordering::SeqCst), 1);
+}
+
+#[actix::test]
+async fn what_failed_before_stays_a_record_when_others_are_put_back() {
+    static TRIED: AtomicU32 = AtomicU32::new(0);
+    let broken = |_: &mut NativeApi, _: &Value| {
+        TRIED.fetch_add(1, Ordering::SeqCst);
+        Err("as its test wants".to_owned())
+    };
+    let hosts = hosts(vec![
+        Test {
+            id: "broken",
+            register: broken,
+        },
+        Test {
+            id: "sound",
+            register: guard,
+        },
+    ]);
+    let plugins = "entries: { broken: { enabled: true }, sound: { enabled: true }, nobody: { enabled: true } }";
+    let (loader, settings) = staged(plugins, &hosts, Clock::movable());
+    let serving = loader.load(&settings).await;
+    let restored = loader.restore(&serving, &["sound".into()]).await.expect("put back");
+    assert_eq!(TRIED.load(Ordering::SeqCst), 1, "nobody runs what has failed");
+    let status = |of: &Inventory| {
+        let report = serde_json::to_value(of.report()).expect("shown");
+        let plugins = report["plugins"].as_array().expect("plugins").clone();
+        let broken = plugins.into_iter().find(|it| it["id"] == "broken").expect("a record");
+        (
+            broken["status"].clone(),
+            broken["error"].clone(),
+            broken["failure_phase"].clone(),
+        )
+    };
+    assert_eq!(status(&restored.inventory), status(&serving));
+    assert_eq!(status(&serving).0, "error");
+    let mut notes = messages(&restored.inventory);
+    let mut before = messages(&serving);
+    notes.sort_unstable();
+    before.sort_unstable();
+    assert_eq!(notes, before, "each is there once");
 }

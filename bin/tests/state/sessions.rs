@@ -92,7 +92,10 @@ async fn on_a_full_disk_a_turn_ends_as_an_error_and_what_was_acknowledged_stays(
         assert!(acknowledged < 1_000, "the disk is never full");
     }
     let (status, told) = gateway.whole_turn("s", "hi").await;
-    assert_eq!((status, &told["error"]["code"]), (StatusCode::SERVICE_UNAVAILABLE, &json!("session_store_failed")));
+    assert_eq!(
+        (status, &told["error"]["code"]),
+        (StatusCode::SERVICE_UNAVAILABLE, &json!("session_store_failed"))
+    );
     let chat = gateway.turn().await;
     assert_eq!(chat.0, StatusCode::OK, "one that keeps nothing goes on: {}", chat.2);
     gateway.kill();
@@ -114,8 +117,16 @@ async fn a_damaged_session_fails_its_own_turns_by_name_until_it_is_deleted() {
     place.damage_turn("bad");
     let gateway = place.serve();
     let (status, told) = gateway.whole_turn("bad", "hi").await;
-    assert_eq!((status, &told["error"]["code"]), (StatusCode::INTERNAL_SERVER_ERROR, &json!("session_damaged")));
-    assert!(told["error"]["message"].as_str().is_some_and(|text| text.contains("`bad`")), "{told}");
+    assert_eq!(
+        (status, &told["error"]["code"]),
+        (StatusCode::INTERNAL_SERVER_ERROR, &json!("session_damaged"))
+    );
+    assert!(
+        told["error"]["message"]
+            .as_str()
+            .is_some_and(|text| text.contains("`bad`")),
+        "{told}"
+    );
     assert_eq!(gateway.whole_turn("good", "again").await.0, StatusCode::OK);
     assert_eq!(said(&gateway, "good").await, ["hi", "again"]);
     assert_eq!(gateway.session("bad").await.0, StatusCode::INTERNAL_SERVER_ERROR);

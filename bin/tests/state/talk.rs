@@ -20,7 +20,10 @@ impl Talk {
     /// A turn: whether it was acknowledged; `None`: there is nobody any more.
     pub(crate) async fn turn(&self, session: &str, input: &str, stream: bool) -> Option<bool> {
         let body = json!({ "input": input, "model": "main", "stream": stream }).to_string();
-        let request = self.client.post(format!("{}/sessions/{session}/turns", self.url)).body(body);
+        let request = self
+            .client
+            .post(format!("{}/sessions/{session}/turns", self.url))
+            .body(body);
         let response = request.send().await.ok()?;
         let status = response.status();
         let text = response.text().await.ok()?;
@@ -39,7 +42,10 @@ impl Gateway {
     /// A turn that is answered whole.
     pub(crate) async fn whole_turn(&self, session: &str, input: &str) -> (StatusCode, Value) {
         let body = json!({ "input": input, "model": "main", "stream": false }).to_string();
-        let request = self.client.post(format!("{}/sessions/{session}/turns", self.api)).body(body);
+        let request = self
+            .client
+            .post(format!("{}/sessions/{session}/turns", self.api))
+            .body(body);
         read(request.send().await.expect("a response")).await
     }
 

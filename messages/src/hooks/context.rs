@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::{HookInvocation, SessionSlots, ToolAuthority};
 use crate::ids::Name;
+use crate::origin::Origin;
 
 /// What every handler is told beside the event (contract §1.2, shape A). What is not known is absent.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -46,6 +47,9 @@ pub struct HookContext {
     /// The tools that the model may call: for handlers of `before_prompt_build` that asked for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool_authority: Option<ToolAuthority>,
+    /// What a plugin may name its call by when it asks the gateway in the midst of it.
+    #[serde(skip_serializing_if = "Origin::is_untold")]
+    pub origin: Option<Origin>,
     /// The handler's own call, in `before_prompt_build`; on a wire the answer ends it.
     #[serde(skip)]
     pub hook_invocation: Option<HookInvocation>,

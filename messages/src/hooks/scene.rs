@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::{HookContext, Parsed, SessionSlots, Snapshot};
 use crate::ids::{Name, SessionKey};
+use crate::origin::Origin;
 use crate::settings::AgentSettings;
 use crate::turn::{Candidate, TurnRequest};
 
@@ -17,18 +18,25 @@ pub struct Scene {
     agent: Arc<AgentSettings>,
     reader: Reader,
     slots: Option<SessionSlots>,
+    origin: Option<Origin>,
     context: OnceLock<Arc<HookContext>>,
     conversation: OnceLock<Arc<Snapshot>>,
 }
 
 impl Scene {
-    /// Of a turn in which `agent` speaks; nothing is made yet.
-    pub const fn new(request: Arc<TurnRequest>, agent: Arc<AgentSettings>, reader: Reader) -> Self {
+    /// Of a turn in which `agent` speaks, and which its plugins may name; nothing is made yet.
+    pub const fn new(
+        request: Arc<TurnRequest>,
+        agent: Arc<AgentSettings>,
+        reader: Reader,
+        origin: Option<Origin>,
+    ) -> Self {
         Self {
             request,
             agent,
             reader,
             slots: None,
+            origin,
             context: OnceLock::new(),
             conversation: OnceLock::new(),
         }
@@ -51,6 +59,7 @@ impl Scene {
                 workspace_dir: self.workspace(),
                 trigger: Some("user"),
                 session_slots: self.slots.clone(),
+                origin: self.origin.clone(),
                 ..HookContext::default()
             })
         })

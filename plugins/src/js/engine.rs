@@ -16,6 +16,7 @@ use tracing::Level;
 use understudy_messages::clock::Clock;
 use understudy_messages::context::CallEngine;
 use understudy_messages::hooks::wire::Field;
+use understudy_messages::origin::Origin;
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
 use understudy_messages::service::{CallRoute, CallService};
 
@@ -50,6 +51,19 @@ pub(super) enum Work {
     Service(CallService),
     Route(CallRoute),
     Engine(CallEngine),
+}
+
+impl Work {
+    /// What it may name itself by.
+    pub(super) fn origin(&self) -> Option<Origin> {
+        match self {
+            Self::Hook(call) => call.context.origin.clone(),
+            Self::Tool(call) => call.context.origin.clone(),
+            Self::Engine(call) => call.context.origin.clone(),
+            Self::Route(call) => call.request.origin.clone(),
+            Self::Service(_) => None,
+        }
+    }
 }
 
 /// What is to be loaded.

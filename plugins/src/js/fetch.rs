@@ -14,8 +14,10 @@ use reqwest::header::{
 use reqwest::{Client, Method, Response, Url};
 use serde::Deserialize;
 use understudy_messages::clock::Clock;
+use understudy_messages::origin::{ORIGIN_HEADER, OriginToken};
 
 use super::shared::Interest;
+use crate::listeners::Listeners;
 
 /// The longest body of a request, and of an answer.
 const LONGEST_BODY: usize = 1 << 20;
@@ -29,6 +31,7 @@ const CARRIERS: [HeaderName; 5] = [HOST, CONTENT_LENGTH, CONNECTION, TRANSFER_EN
 /// What a plugin may fetch, and what it is fetching.
 pub(super) struct Fetching {
     origins: Vec<String>,
+    listeners: Listeners,
     client: RefCell<Option<Client>>,
     clock: Clock,
     begun: RefCell<Vec<Fetch>>,
@@ -56,9 +59,10 @@ struct Written {
 
 impl Fetching {
     /// `origins` as `scheme://host[:port]`; `*` is any.
-    pub(super) const fn new(origins: Vec<String>, clock: Clock) -> Self {
+    pub(super) const fn new(origins: Vec<String>, listeners: Listeners, clock: Clock) -> Self {
         Self {
             origins,
+            listeners,
             client: RefCell::new(None),
             clock,
             begun: RefCell::new(Vec::new()),
@@ -66,12 +70,18 @@ impl Fetching {
         }
     }
 
-    /// Begins a request for these calls.
+    /// Begins a request for these calls. To the gateway itself it says from which of them it comes, unless the plugin does.
     ///
     /// # Errors
     /// Why it may not be made.
-    pub(super) fn begin(&self, number: u64, written: &str, calls: Vec<Interest>) -> Result<(), String> {
-        let request = self.request(written)?;
+    pub(super) fn begin(
+        &self,
+        number: u64,
+        written: &str,
+        calls: Vec<Interest>,
+        origin: impl FnOnce() -> Option<OriginToken>,
+    ) -> Result<(), String> {
+        let request = self.request(written, origin)?;
         if self.running.get() >= MOST {
             return Err(format!("more than {MOST} requests at the same time"));
         }
@@ -106,7 +116,11 @@ impl Fetching {
         self.running.set(self.running.get().saturating_sub(1));
     }
 
-    fn request(&self, written: &str) -> Result<reqwest::RequestBuilder, String> {
+    fn request(
+        &self,
+        written: &str,
+        named: impl FnOnce() -> Option<OriginToken>,
+    ) -> Result<reqwest::RequestBuilder, String> {
         if self.origins.is_empty() {
             return Err("fetch is not granted to this plugin".to_owned());
         }
@@ -128,7 +142,14 @@ impl Fetching {
         if written.body.as_ref().is_some_and(|body| body.len() > LONGEST_BODY) {
             return Err("the body is larger than 1 MiB".to_owned());
         }
-        let request = self.client()?.request(method, url).headers(headers(&written.headers)?);
+        let mut headers = headers(&written.headers)?;
+        if self.listeners.answer(&url)
+            && !headers.contains_key(ORIGIN_HEADER)
+            && let Some(token) = named().and_then(|token| HeaderValue::from_str(&token.expose()).ok())
+        {
+            headers.insert(ORIGIN_HEADER, token);
+        }
+        let request = self.client()?.request(method, url).headers(headers);
         Ok(match written.body {
             Some(body) => request.body(body),
             None => request,

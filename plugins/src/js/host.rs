@@ -278,7 +278,7 @@ fn reading<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result
 fn fetching<'js>(ctx: &Ctx<'js>, host: &Object<'js>, state: &Rc<State>) -> Result<()> {
     let of = state.clone();
     let fetch = move |ctx: Ctx<'js>, number: f64, written: String| {
-        let begun = of.fetching.begin(number as u64, &written, of.at_work());
+        let begun = of.fetching.begin(number as u64, &written, of.at_work(), || of.origin());
         begun.map_err(|why| Exception::throw_type(&ctx, &why))
     };
     host.set("fetch", Function::new(ctx.clone(), fetch)?)

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::{Clock, Instant};
+use understudy_messages::origin::Origin;
 
 /// For so long may code of the engine itself go on after nobody waits for it; then its thread counts as lost.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -107,6 +108,8 @@ impl Shared {
 #[derive(Clone)]
 pub(super) struct Interest {
     pub(super) cancel: CancellationToken,
+    /// What the call may name itself by.
+    pub(super) origin: Option<Origin>,
     dropped: Arc<AtomicBool>,
 }
 
@@ -125,10 +128,16 @@ pub(super) struct Waiter {
 }
 
 impl Waiter {
-    pub(super) fn new(shared: Arc<Shared>, call: u64, cancel: CancellationToken) -> (Self, Interest) {
+    pub(super) fn new(
+        shared: Arc<Shared>,
+        call: u64,
+        cancel: CancellationToken,
+        origin: Option<Origin>,
+    ) -> (Self, Interest) {
         let dropped = Arc::new(AtomicBool::new(false));
         let interest = Interest {
             cancel,
+            origin,
             dropped: dropped.clone(),
         };
         let waiter = Self {

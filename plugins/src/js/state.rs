@@ -10,6 +10,7 @@ use tokio::sync::oneshot;
 use understudy_messages::clock::{Clock, Instant};
 use understudy_messages::hooks::HookEvent;
 use understudy_messages::ids::Name;
+use understudy_messages::origin::OriginToken;
 use understudy_messages::plugin::CallError;
 
 use super::fetch::Fetching;
@@ -95,6 +96,20 @@ impl State {
             Some(owner) => vec![owner],
             None => self.calls.borrow().values().map(|call| call.interest.clone()).collect(),
         }
+    }
+
+    /// What the code that runs may name itself by: its owner's name, else that of the oldest call at work.
+    pub(super) fn origin(&self) -> Option<OriginToken> {
+        let token = |call: &Interest| call.origin.as_ref()?.token();
+        if let Some(owner) = self.watch.owner() {
+            return token(&owner);
+        }
+        let calls = self.calls.borrow();
+        let oldest = calls
+            .iter()
+            .filter(|(_, call)| !call.interest.is_over())
+            .min_by_key(|(number, _)| **number);
+        oldest.and_then(|(_, call)| token(&call.interest))
     }
 
     /// Ends the loading, well or not.

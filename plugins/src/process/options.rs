@@ -146,6 +146,7 @@ mod tests {
             grants: Default::default(),
             limits: Default::default(),
             clock: Clock::real(),
+            listeners: Default::default(),
         })
     }
 

@@ -90,7 +90,7 @@ impl Registration {
         self.take("command", &name, why, |it| it.commands.push(command))
     }
 
-    fn take(&mut self, what: &str, name: &str, why: Option<&str>, add: impl FnOnce(&mut Self)) -> bool {
+    pub(super) fn take(&mut self, what: &str, name: &str, why: Option<&str>, add: impl FnOnce(&mut Self)) -> bool {
         match why {
             None => add(self),
             Some(why) => {

@@ -41,6 +41,7 @@ fn load(name: &str, settings: Value) -> (HostKind, Load) {
         grants: Default::default(),
         limits: Default::default(),
         clock: Clock::real(),
+        listeners: Default::default(),
         manifest: Some(Arc::new(manifest)),
     };
     (load.manifest.as_ref().expect("a manifest").host, load)
@@ -115,6 +116,7 @@ async fn the_guard_that_is_compiled_in_guards() {
         grants: Default::default(),
         limits: Default::default(),
         clock: Clock::real(),
+        listeners: Default::default(),
     };
     let instance = hosts.load(HostKind::Native, load).await.expect("it registers");
     guards(&*instance).await;

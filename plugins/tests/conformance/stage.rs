@@ -196,6 +196,7 @@ impl Stage {
                 query: "a=b".to_owned(),
                 headers: [("x-from".to_owned(), "test".to_owned())].into(),
                 body: body.to_owned(),
+                origin: None,
             },
             cancel: CancellationToken::new(),
         };

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
 use understudy_messages::hooks::{HookContext, HookResult};
+use understudy_messages::origin::{Origin, OriginToken, Originating};
 use understudy_messages::plugin::{CallError, CallHook, CallTool};
 use understudy_messages::service::{CallRoute, CallService, RouteAnswer};
 use understudy_plugins::Instance;
@@ -143,15 +144,18 @@ impl Instance for Both {
     }
 }
 
-async fn judge(instance: &WebhookInstance) -> Result<HookResult, CallError> {
-    let call = CallHook {
+fn gate() -> CallHook {
+    CallHook {
         handler: 0,
         event: Arc::new(tool_call("block")),
         context: Arc::new(HookContext::default()),
         conversation: false,
         cancel: CancellationToken::new(),
-    };
-    instance.call_hook(call).await
+    }
+}
+
+async fn judge(instance: &WebhookInstance) -> Result<HookResult, CallError> {
+    instance.call_hook(gate()).await
 }
 
 async fn run(instance: &WebhookInstance, tool: &str) -> Result<Value, CallError> {
@@ -206,6 +210,41 @@ async fn a_secret_signs_time_and_body() {
         request.header("x-understudy-signature"),
         Some(&*format!("sha256={hex}"))
     );
+}
+
+/// What calls of a test are known by.
+struct Named(OriginToken);
+
+impl Originating for Named {
+    fn token(self: Arc<Self>) -> Option<OriginToken> {
+        Some(self.0)
+    }
+}
+
+#[tokio::test]
+async fn a_service_is_told_by_what_name_it_may_ask_the_gateway_while_its_call_lasts() {
+    let (server, requests) = counting(|_| answer(&json!(null))).await;
+    let instance = guard(&server.url(), |_| {});
+    let named = Arc::new(Named(OriginToken::random()));
+    let name = named.0.expose();
+    let origin = Some(Origin::of(&named));
+    let context = HookContext {
+        origin,
+        ..HookContext::default()
+    };
+    let call = CallHook {
+        context: Arc::new(context),
+        ..gate()
+    };
+    instance.call_hook(call.clone()).await.expect("no opinion");
+    drop(named);
+    instance.call_hook(call).await.expect("no opinion");
+    let requests = requests.lock().expect("requests");
+    let told = |request: &Request| serde_json::from_slice::<Value>(&request.body).expect("JSON")["context"].clone();
+    assert_eq!(requests[0].header("x-understudy-origin"), Some(&*name));
+    assert_eq!(told(&requests[0])["origin"], *name);
+    assert_eq!(requests[1].header("x-understudy-origin"), None, "it is over");
+    assert!(told(&requests[1]).get("origin").is_none());
 }
 
 #[tokio::test]

@@ -15,6 +15,7 @@ use super::http1::{ReadRequestError, Request, read_request};
 use super::journal::OpenConnection;
 use super::player::{Played, play};
 use super::response::Response;
+use super::script::LIST;
 use super::stage::{Door, Stage};
 
 /// A connection from its accept to its end.
@@ -64,12 +65,18 @@ impl Connection {
     /// Answers one request; whether the connection can carry another.
     async fn answer(&mut self, request: &Request) -> bool {
         let provider = provider(&request.path);
-        if request.method == "GET" && request.path.ends_with("/models") {
+        let asked = Asked::read(&request.path, &request.body);
+        let lists = request.method == "GET" && is_list(&request.path);
+        let model = if lists {
+            LIST
+        } else {
+            asked.model.as_deref().unwrap_or("-")
+        };
+        let target = ModelRef::new(provider, model);
+        if lists && !self.stage.upstreams.contains_key(&target) {
             let models = Response::json(200, &self.models(provider));
             return self.send(&models).await && request.keep_alive;
         }
-        let asked = Asked::read(&request.path, &request.body);
-        let target = ModelRef::new(provider, asked.model.as_deref().unwrap_or("-"));
         let (number, response) = self.cast(&target, request, &asked).await;
         self.open.asks(&target);
         let journal = &self.stage.journal;
@@ -110,7 +117,7 @@ impl Connection {
     /// The models of a provider that have scripts, as its API lists them.
     fn models(&self, provider: &str) -> serde_json::Value {
         let targets = self.stage.upstreams.keys();
-        let own = targets.filter(|target| &*target.provider == provider);
+        let own = targets.filter(|target| &*target.provider == provider && &*target.model != LIST);
         let listed: Vec<_> = own
             .map(|target| json!({ "id": &*target.model, "object": "model", "created": 0, "owned_by": provider }))
             .collect();
@@ -134,6 +141,12 @@ impl Connection {
         }
         true
     }
+}
+
+/// Whether a path is that of a provider's list of models.
+fn is_list(path: &str) -> bool {
+    let (path, _query) = path.split_once('?').unwrap_or((path, ""));
+    path.ends_with("/models")
 }
 
 /// The provider that a path names: its first segment.

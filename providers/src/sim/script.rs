@@ -13,7 +13,12 @@ use understudy_messages::ids::ModelRef;
 use super::call::{Call, Connect, millis, yes};
 use super::headers::Credential;
 
-/// Scripts by target: a map with keys `provider/model`, and `default` for every other model. Unknown keys are refused.
+/// The model by whose name a script plays what its provider says to those who ask for a list of models. Without one the list
+/// is that of its scripts.
+pub(crate) const LIST: &str = "(models)";
+
+/// Scripts by target: a map with keys `provider/model`, and `default` for every other model; `provider/(models)` is the
+/// provider's list of models. Unknown keys are refused.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(try_from = "BTreeMap<String, Script>")]
 pub struct Plan {

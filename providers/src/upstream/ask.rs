@@ -16,10 +16,13 @@ use crate::continuation;
 use crate::wire::{self, RequestError, Target, Written};
 
 /// The version of Anthropic's API that is spoken where the client names none.
-const ANTHROPIC_VERSION: (HeaderName, HeaderValue) = (
+pub(crate) const ANTHROPIC_VERSION: (HeaderName, HeaderValue) = (
     HeaderName::from_static("anthropic-version"),
     HeaderValue::from_static("2023-06-01"),
 );
+
+/// Who asks.
+pub(crate) const AGENT: &str = concat!("understudy/", env!("CARGO_PKG_VERSION"));
 
 /// Where one provider is asked for what. `None` for a base URL that is none, which configuration refuses.
 pub(super) struct Places {
@@ -32,12 +35,7 @@ impl Places {
     pub(super) fn of(settings: &ProviderSettings) -> Self {
         let base = &settings.base_url;
         let place = |path: &str| Url::parse(&format!("{base}{path}")).ok();
-        // Anthropic's and Google's own SDKs take the address without the version, everybody else's with it
-        let version = match settings.api {
-            _ if ends_in_a_version(base) => "",
-            Api::Gemini => "/v1beta",
-            Api::OpenaiChat | Api::OpenaiResponses | Api::AnthropicMessages => "/v1",
-        };
+        let version = version(settings);
         match settings.api {
             Api::OpenaiChat => Self {
                 answers: place("/chat/completions"),
@@ -82,6 +80,17 @@ impl Places {
             }
             (_, Api::OpenaiChat | Api::OpenaiResponses | Api::AnthropicMessages) => self.answers.clone(),
         }
+    }
+}
+
+/// What stands between a provider's address and its paths: Anthropic's and Google's own SDKs take the address without the
+/// version, everybody else's with it.
+pub(crate) fn version(settings: &ProviderSettings) -> &'static str {
+    match settings.api {
+        Api::AnthropicMessages | Api::Gemini if ends_in_a_version(&settings.base_url) => "",
+        Api::Gemini => "/v1beta",
+        Api::AnthropicMessages => "/v1",
+        Api::OpenaiChat | Api::OpenaiResponses => "",
     }
 }
 
@@ -177,27 +186,25 @@ impl Exchange<'_> {
         }
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
         headers.insert(ACCEPT, HeaderValue::from_static(accept));
-        headers.insert(
-            USER_AGENT,
-            HeaderValue::from_static(concat!("understudy/", env!("CARGO_PKG_VERSION"))),
-        );
-        if let Some((name, mut value)) = self.credential() {
-            value.set_sensitive(true);
+        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        let key = self.credential.map(ExposeSecret::expose_secret);
+        if let Some((name, value)) = key.and_then(|key| credential(self.upstream.settings.api, key)) {
             headers.insert(name, value);
         }
         headers
     }
+}
 
-    /// The credential under the name that the provider's API knows it by.
-    fn credential(&self) -> Option<(HeaderName, HeaderValue)> {
-        let key = self.credential?.expose_secret();
-        let (name, value) = match self.upstream.settings.api {
-            Api::OpenaiChat | Api::OpenaiResponses => (AUTHORIZATION, HeaderValue::try_from(format!("Bearer {key}"))),
-            Api::AnthropicMessages => (HeaderName::from_static("x-api-key"), HeaderValue::try_from(key)),
-            Api::Gemini => (HeaderName::from_static("x-goog-api-key"), HeaderValue::try_from(key)),
-        };
-        value.ok().map(|value| (name, value))
-    }
+/// The credential under the name that an API knows it by.
+pub(crate) fn credential(api: Api, key: &str) -> Option<(HeaderName, HeaderValue)> {
+    let (name, value) = match api {
+        Api::OpenaiChat | Api::OpenaiResponses => (AUTHORIZATION, HeaderValue::try_from(format!("Bearer {key}"))),
+        Api::AnthropicMessages => (HeaderName::from_static("x-api-key"), HeaderValue::try_from(key)),
+        Api::Gemini => (HeaderName::from_static("x-goog-api-key"), HeaderValue::try_from(key)),
+    };
+    let mut value = value.ok()?;
+    value.set_sensitive(true);
+    Some((name, value))
 }
 
 fn tells_of_a_failed_tool(message: &Message) -> bool {

@@ -9,7 +9,7 @@ use crate::classify::TransportFault;
 mod tests;
 
 /// What `error` means; `lost` is what a broken connection means at this point.
-pub(super) fn fault(error: &reqwest::Error, lost: TransportFault) -> TransportFault {
+pub(crate) fn fault(error: &reqwest::Error, lost: TransportFault) -> TransportFault {
     if !error.is_connect() {
         return lost;
     }

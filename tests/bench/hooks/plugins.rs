@@ -165,6 +165,7 @@ impl House {
             grants: Default::default(),
             limits: Default::default(),
             clock: Clock::real(),
+            listeners: Default::default(),
         };
         self.hosts.native = vec![Arc::new(plugin)];
         let instance = self.hosts.load(plugin.host(), load).await.expect("it registers");

@@ -1,12 +1,17 @@
 //! A configuration that cannot be applied yet: whoever holds it up finishes, and the newest one is applied by itself.
 
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
+use futures::FutureExt;
+use tokio::sync::Semaphore;
 use understudy_messages::hooks::{HookContext, HookEvent, HookResult};
-use understudy_plugins::native::{NativeApi, NativePlugin};
+use understudy_messages::origin::{ORIGIN_HEADER, Origin};
+use understudy_plugins::native::{AsyncHandler, NativeApi, NativePlugin};
 use understudy_plugins::registration::HookOptions;
+use understudy_tests::gateway::client;
 
 use super::*;
+use crate::reload::seen::{counted, moved};
 
 /// Notes the settings that it was made with. It cannot be there twice.
 #[derive(Clone, Default)]
@@ -34,8 +39,12 @@ impl NativePlugin for Single {
 /// A gateway with the plugin, and a lead whose first answer takes this long.
 async fn staged(delay: Duration) -> (Single, Place) {
     let single = Single::default();
+    staged_as(single.clone(), Arc::new(single), "exclusive", delay).await
+}
+
+async fn staged_as(single: Single, plugin: Arc<dyn NativePlugin>, resources: &str, delay: Duration) -> (Single, Place) {
     let hosts = Hosts {
-        native: vec![Arc::new(single.clone()) as Arc<dyn NativePlugin>],
+        native: vec![plugin],
         ..Hosts::default()
     };
     let slow = json!({ "answer": { "text": "hi" }, "delay_ms": delay.as_millis() as u64 });
@@ -43,7 +52,7 @@ async fn staged(delay: Duration) -> (Single, Place) {
     let place = Place::new(plan, "", hosts).await;
     let plugin = place.folder.join("single");
     std::fs::create_dir_all(&plugin).expect("a folder");
-    let manifest = "{ id: 'single', host: 'native', resources: 'exclusive' }";
+    let manifest = format!("{{ id: 'single', host: 'native', resources: '{resources}' }}");
     std::fs::write(plugin.join("openclaw.plugin.json"), manifest).expect("written");
     let reply = place.put(&with(&place, "{ x: 1, y: 1 }")).await;
     assert_eq!(reply.status, 200, "{}", reply.text());
@@ -79,7 +88,7 @@ async fn the_order_of_keys_is_no_change_and_serves_without_a_new_instance_case_t
 }
 
 #[tokio::test]
-async fn what_a_turn_holds_up_is_deferred_and_the_newest_is_applied_once_it_has_ended_case_t19_t20() {
+async fn what_a_turn_holds_up_is_deferred_and_the_newest_is_applied_once_it_has_ended_case_t19_t20_t50() {
     let (single, place) = staged(Duration::from_secs(90)).await;
     let first = place.known().await["serving"].clone();
     let asked = question(false);
@@ -105,9 +114,12 @@ async fn what_a_turn_holds_up_is_deferred_and_the_newest_is_applied_once_it_has_
     let known = place.until(|known| known["waiting"].is_null()).await;
     assert_ne!(known["serving"], first);
     assert_eq!(single.made_with(), [json!(3)]);
-    let scrape = place.stage.gateway.scrape().await;
-    let deferred = [("trigger", "config_watch"), ("outcome", "deferred")];
-    assert_eq!(scrape.count("understudy_registry_reloads_total", &deferred), 1);
+    let of = |outcome| format!("registry_reloads_total{{trigger=\"config_watch\",outcome=\"{outcome}\"}}");
+    let admitted = ("registry_admissions_total{result=\"admitted\"}", 2);
+    // the first is that of the configuration which this one begins with
+    let first = ("registry_reloads_total{trigger=\"api\",outcome=\"applied\"}", 1);
+    let expected = [first, admitted, (&of("deferred"), 1), (&of("applied"), 1)];
+    assert_eq!(counted(&place.stage).await, moved(&expected));
 }
 
 #[tokio::test]
@@ -140,6 +152,90 @@ async fn a_change_by_the_api_says_that_it_is_deferred_and_a_second_one_that_it_i
     assert_eq!(answered.status, 200);
     place.until(|known| known["serving"] == revision).await;
     assert_eq!(single.made_with(), [json!(2)]);
+}
+
+/// Writes the configuration in the midst of its first turn.
+#[derive(Clone)]
+struct Writes {
+    single: Single,
+    /// Where, and what.
+    write: Arc<OnceLock<(String, String)>>,
+    wrote: Arc<Mutex<Option<Reply>>>,
+    /// Its turn may end.
+    may_end: Arc<Semaphore>,
+}
+
+impl NativePlugin for Writes {
+    fn id(&self) -> &str {
+        "single"
+    }
+
+    fn register(&self, api: &mut NativeApi, settings: &Value) -> Result<(), String> {
+        let this = self.clone();
+        let handler: AsyncHandler = Arc::new(move |_, context, _| {
+            let this = this.clone();
+            async move {
+                let name = context
+                    .origin
+                    .as_ref()
+                    .and_then(Origin::token)
+                    .expect("a name")
+                    .expose();
+                let (url, text) = this.write.get().expect("set before the first turn").clone();
+                let request = client().put(url).header("if-match", "*").header(ORIGIN_HEADER, name);
+                let reply = read(request.body(text).send().await.expect("a response")).await;
+                this.wrote.lock().expect("whole").get_or_insert(reply);
+                this.may_end.acquire().await.expect("open").forget();
+                Ok(HookResult::None)
+            }
+            .boxed()
+        });
+        api.on("before_prompt_build", HookOptions::default(), handler);
+        self.single.register(api, settings)
+    }
+}
+
+#[tokio::test]
+async fn what_a_turn_writes_that_it_would_hold_up_itself_is_applied_once_it_has_ended_case_t10() {
+    for resources in ["exclusive", "shared"] {
+        let plugin = Writes {
+            single: Single::default(),
+            write: Arc::default(),
+            wrote: Arc::default(),
+            may_end: Arc::new(Semaphore::new(0)),
+        };
+        let (single, place) = staged_as(
+            plugin.single.clone(),
+            Arc::new(plugin.clone()),
+            resources,
+            Duration::ZERO,
+        )
+        .await;
+        let (url, text) = (place.stage.gateway.admin("/admin/v1/config"), with(&place, "{ x: 2 }"));
+        let first = place.known().await["serving"].clone();
+        assert!(plugin.write.set((url, text.clone())).is_ok(), "set once");
+        let asked = question(false);
+        let turn = place.stage.ask(&asked);
+        let during = async {
+            while plugin.wrote.lock().expect("whole").is_none() {
+                tokio::task::yield_now().await;
+            }
+            let told = plugin.wrote.lock().expect("whole").take().expect("told");
+            assert_eq!(told.status, 202, "{}", told.text());
+            let told = told.json();
+            assert_eq!((&told["applied"], &told["deferred"]), (&json!(false), &json!(true)));
+            assert_eq!(place.saved(), text);
+            place.stage.clock.advance(Duration::from_secs(5));
+            assert_eq!((&place.known().await["serving"], single.made_with().len()), (&first, 0));
+            assert_eq!(place.stage.admin("/readyz").await.status, 200, "nobody is held");
+            plugin.may_end.add_permits(1);
+            told["revision"].clone()
+        };
+        let (answered, revision) = tokio::join!(turn, during);
+        assert_eq!(answered.status, 200);
+        place.until(|known| known["serving"] == revision).await;
+        assert_eq!(single.made_with(), [json!(2)]);
+    }
 }
 
 #[tokio::test]

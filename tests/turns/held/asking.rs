@@ -145,7 +145,7 @@ impl Asking {
         let clock = &self.clock;
         let agent = self.settings.agents.first().expect("one").clone();
         let context = TurnContext {
-            scene: Scene::new(request.clone(), agent.clone(), |_| Default::default()),
+            scene: Scene::new(request.clone(), agent.clone(), |_| Default::default(), None),
             request,
             client,
             cancel: TurnCancel::new(),

@@ -191,6 +191,102 @@ async fn a_turn_keeps_its_engine_through_commit_and_then_it_is_disposed_of_case_
     );
 }
 
+async fn reload(stage: &Stage) -> crate::stage::Reply {
+    let path = stage.gateway.admin("/admin/v1/plugins/reload");
+    let ask = stage
+        .gateway
+        .client()
+        .post(path)
+        .header("content-type", "application/json");
+    read(ask.body(r#"{"plugins":["keeper"]}"#).send().await.expect("a response")).await
+}
+
+/// It cannot be there twice, and sessions that are at rest remember it; only a turn is waited for.
+#[tokio::test]
+async fn an_engine_that_nobody_is_at_work_with_delays_no_reload_and_a_turn_does_case_t16() {
+    for inside in [false, true] {
+        let keeper = Keeper::new(counts);
+        let slow = json!({ "answer": { "text": "yes" }, "delay_ms": 100_000 });
+        let stage = keeper.stage(json!([answers("yes"), slow])).await;
+        assert_eq!(whole(&stage, "s1", "one").await.status, 200);
+        let began = stage.clock.now();
+        let replaced = match inside {
+            false => reload(&stage).await,
+            true => {
+                let turn = whole(&stage, "s1", "two");
+                let during = async {
+                    stage.called(&lead(), 2).await;
+                    let over = async {
+                        while stage.admin("/readyz").await.status == 200 {}
+                        stage.clock.advance(Duration::from_secs(60));
+                    };
+                    let (replaced, ()) = tokio::join!(reload(&stage), over);
+                    stage.clock.advance(Duration::from_secs(40));
+                    replaced
+                };
+                tokio::join!(turn, during).1
+            }
+        };
+        assert_eq!(replaced.status, if inside { 504 } else { 200 }, "{}", replaced.text());
+        let waited = stage.clock.now().duration_since(began) >= Duration::from_secs(60);
+        assert_eq!(waited, inside, "the one is replaced at once");
+        assert_eq!(keeper.instances.load(Ordering::SeqCst), if inside { 1 } else { 2 });
+    }
+}
+
+/// The configuration with the operator's engine, or without.
+async fn switch(stage: &Stage, on: bool) -> crate::stage::Reply {
+    let path = stage.gateway.admin("/admin/v1/config");
+    let url = stage.simulator.base_url_of(&lead());
+    let slot = if on { "keeper" } else { "none" };
+    let provider = format!("a: {{ api: openai-chat, base_url: \"{url}\", api_key: canary-key-of-a, models: [m] }}");
+    let text = format!(
+        "listen: {{ api: \"127.0.0.1:0\", admin: \"127.0.0.1:0\" }}\nproviders: {{ {provider} }}\n\
+         models: {{ main: {{ chain: [a/m] }} }}\n\
+         plugins: {{ allow: [nobody], entries: {{ keeper: {{ enabled: {on} }} }}, slots: {{ contextEngine: {slot} }} }}\n"
+    );
+    let request = stage.gateway.client().put(path).header("if-match", "*").body(text);
+    read(request.send().await.expect("a response")).await
+}
+
+#[tokio::test]
+async fn a_turn_keeps_the_engine_that_is_switched_off_meanwhile_and_the_next_one_has_none_case_t35() {
+    let keeper = Keeper::new(counts);
+    let slow = json!({ "answer": { "text": "yes" }, "delay_ms": 20_000 });
+    let stage = keeper.stage(json!([slow, answers("yes")])).await;
+    let first = whole(&stage, "s1", "one");
+    let during = async {
+        stage.called(&lead(), 1).await;
+        let off = switch(&stage, false).await;
+        assert_eq!(off.status, 200, "{}", off.text());
+        let warnings = off.json()["receipt"]["warnings"].to_string();
+        assert!(
+            warnings.contains("keeper: lets go"),
+            "its cleanup comes later: {warnings}"
+        );
+        let back = switch(&stage, true).await;
+        assert_eq!(
+            (back.status, back.header("retry-after")),
+            (503, "1"),
+            "it is still there: {}",
+            back.text()
+        );
+        assert_eq!(whole(&stage, "s2", "two").await.status, 200, "nobody is held");
+        assert_eq!(keeper.asked_for(), [(1, "assemble")], "the built-in way holds");
+        stage.clock.advance(Duration::from_secs(20));
+    };
+    let (first, ()) = tokio::join!(first, during);
+    assert_eq!(first.status, 200);
+    let gone = [(1, "assemble"), (1, "commit"), (1, "dispose")];
+    while keeper.asked_for() != gone {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(whole(&stage, "s1", "three").await.status, 200);
+    assert_eq!(keeper.asked_for(), gone);
+    while switch(&stage, true).await.status == 503 {}
+    assert_eq!(keeper.instances.load(Ordering::SeqCst), 2);
+}
+
 #[cfg(feature = "js")]
 #[tokio::test]
 async fn an_engine_in_javascript_does_the_same() {

@@ -86,7 +86,14 @@ async fn a_gateway_that_is_started_again_goes_on_with_what_was_said_and_chosen()
     assert_eq!((lengths(&stage, &second()), stage.calls(&lead())), (vec![5], 0));
     assert_eq!(
         said(&stage, "s1").await,
-        ["user: one", "assistant: of a 1", "user: two", "assistant: of b", "user: three", "assistant: of b"]
+        [
+            "user: one",
+            "assistant: of a 1",
+            "user: two",
+            "assistant: of b",
+            "user: three",
+            "assistant: of b"
+        ]
     );
 }
 
@@ -100,16 +107,16 @@ async fn a_session_that_was_idle_leaves_memory_and_comes_back_with_the_next_turn
                 "defaults: {{ session: {{ idle: 1m, durability: {durability} }} }}\n"
             ))
             .await;
-        let known = stage
-            .gateway
-            .scrape()
-            .await
-            .count(SESSIONS, &[("state", "passivated")]);
+        let known = stage.gateway.scrape().await.count(SESSIONS, &[("state", "passivated")]);
         for number in 0..3 {
             assert_eq!(whole(&stage, &name(number), "one").await.status, 200);
         }
         passivated(&stage, known + 3).await;
-        assert_eq!(said(&stage, &name(2)).await, ["user: one", "assistant: of a 3"], "shown from the store");
+        assert_eq!(
+            said(&stage, &name(2)).await,
+            ["user: one", "assistant: of a 3"],
+            "shown from the store"
+        );
         passivated(&stage, known + 3).await;
         assert_eq!(whole(&stage, &name(0), "two").await.status, 200);
         assert_eq!(lengths(&stage, &lead())[3], 3);
@@ -118,7 +125,10 @@ async fn a_session_that_was_idle_leaves_memory_and_comes_back_with_the_next_turn
         assert_eq!((chosen.status, &chosen.json()["model"]), (200, &json!("b/m")));
         let scrape = stage.gateway.scrape().await;
         let happened = |event| scrape.count(EVENTS, &[("event", event)]);
-        assert_eq!((happened("created"), happened("passivated"), happened("restored")), (3, 3, 2));
+        assert_eq!(
+            (happened("created"), happened("passivated"), happened("restored")),
+            (3, 3, 2)
+        );
         passivated(&stage, known + 3).await;
         let gone = at(&stage, Method::DELETE, &path, Value::Null).await;
         assert_eq!(gone.status, 200);

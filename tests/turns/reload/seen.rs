@@ -103,8 +103,8 @@ async fn a_generation_that_a_turn_still_holds_is_shown_until_it_lets_go() {
     assert_eq!(shown["generations"].as_array().map(Vec::len), Some(1), "{shown}");
 }
 
-/// The counters of reloads and admissions that are not zero.
-async fn counted(stage: &Stage) -> BTreeMap<String, u64> {
+/// The counters of reloads, admissions and forced retirements that are not zero.
+pub(crate) async fn counted(stage: &Stage) -> BTreeMap<String, u64> {
     let url = stage.gateway.admin("/metrics");
     let text = stage
         .gateway
@@ -119,6 +119,7 @@ async fn counted(stage: &Stage) -> BTreeMap<String, u64> {
     let ours = [
         "understudy_registry_reloads_total{",
         "understudy_registry_admissions_total{",
+        "understudy_plugin_forced_retirements_total{",
     ];
     let lines = text
         .lines()
@@ -130,8 +131,11 @@ async fn counted(stage: &Stage) -> BTreeMap<String, u64> {
     lines.map(read).filter(|(_, count)| *count > 0).collect()
 }
 
-fn moved(expected: &[(&str, u64)]) -> BTreeMap<String, u64> {
-    let name = |series: &str| format!("understudy_registry_{series}");
+/// These, and the one of the start.
+pub(crate) fn moved(expected: &[(&str, u64)]) -> BTreeMap<String, u64> {
+    let name = |series: &str| format!("understudy_{series}");
+    let started = ("registry_reloads_total{trigger=\"startup\",outcome=\"applied\"}", 1);
+    let expected = [&[started], expected].concat();
     expected.iter().map(|(series, count)| (name(series), *count)).collect()
 }
 
@@ -140,9 +144,9 @@ async fn every_ending_of_a_reload_moves_its_own_counter_and_no_other_case_t50() 
     let probe = Probe::new("probe");
     let stage = stage(&[&probe], "", Duration::ZERO).await;
     assert_eq!(counted(&stage).await, moved(&[]));
-    let applied = "reloads_total{trigger=\"api\",outcome=\"applied\"}";
-    let rejected = "reloads_total{trigger=\"api\",outcome=\"rejected\"}";
-    let rolled_back = "reloads_total{trigger=\"api\",outcome=\"rolled_back\"}";
+    let applied = "registry_reloads_total{trigger=\"api\",outcome=\"applied\"}";
+    let rejected = "registry_reloads_total{trigger=\"api\",outcome=\"rejected\"}";
+    let rolled_back = "registry_reloads_total{trigger=\"api\",outcome=\"rolled_back\"}";
     reload(&stage, &json!({ "plugins": ["probe"] })).await;
     assert_eq!(counted(&stage).await, moved(&[(applied, 1)]));
     reload(&stage, &json!({ "plugins": ["nobody"] })).await;

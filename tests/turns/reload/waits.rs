@@ -184,6 +184,75 @@ async fn whoever_came_meanwhile_runs_on_the_old_one_when_the_time_is_over_case_t
     assert!(probe.turns().iter().all(|turn| probe.seen_by(turn) == [1]));
 }
 
+/// A reload that waits for ten minutes, and a turn that comes a second after it.
+#[tokio::test]
+async fn whoever_is_held_by_one_that_waits_longer_waits_as_long_and_runs_case_t5_t13() {
+    for (minutes, status, instance) in [(9, 200, 2), (11, 504, 1)] {
+        let (probe, stage, _folder) = patient(secs(minutes * 60)).await;
+        let moves = async {
+            stage.clock.advance(secs(1));
+            let asked = question(false);
+            let held = stage.ask(&asked);
+            let over = async {
+                stage
+                    .counts("understudy_registry_admissions_total", &[("result", "held")], 1)
+                    .await;
+                let last = minutes.min(10) * 60 - 2;
+                for part in [120, last - 120] {
+                    stage.clock.advance(secs(part));
+                    assert_eq!(stage.admin("/readyz").await.status, 503, "nobody is refused first");
+                }
+                stage.clock.advance(secs(1));
+                while stage.admin("/readyz").await.status != 200 {}
+            };
+            let (held, ()) = tokio::join!(held, over);
+            stage.clock.advance(secs(60));
+            held
+        };
+        let ask = json!({ "plugins": ["probe"], "wait": true });
+        let (turn, reloaded, held) = replaced_during(&stage, &ask, moves).await;
+        assert_eq!((turn.status, reloaded.status), (200, status), "{}", reloaded.text());
+        assert_eq!(held.status, 200, "{}", held.text());
+        assert_eq!(probe.seen_by(probe.turns().last().expect("two turns")), [instance]);
+    }
+}
+
+#[tokio::test]
+async fn a_turn_waits_at_the_gate_no_longer_than_its_caller() {
+    let (_probe, stage, _folder) = patient(secs(300)).await;
+    let moves = async {
+        let asked = question(false);
+        let held = stage.ask_as(&asked, |request| request.header("x-understudy-timeout-ms", "100000"));
+        let over = async {
+            stage
+                .counts("understudy_registry_admissions_total", &[("result", "held")], 1)
+                .await;
+            stage.clock.advance(secs(100));
+        };
+        let (held, ()) = tokio::join!(held, over);
+        stage.clock.advance(secs(200));
+        held
+    };
+    let ask = json!({ "plugins": ["probe"], "wait": true });
+    let (_, reloaded, held) = replaced_during(&stage, &ask, moves).await;
+    assert_eq!(reloaded.status, 200, "{}", reloaded.text());
+    assert_eq!(
+        (held.status, &held.json()["error"]["code"]),
+        (503, &json!("admission_held"))
+    );
+}
+
+#[tokio::test]
+async fn an_exclusive_one_hears_of_its_end_before_it_comes() {
+    for probe in [Probe::new("probe"), Probe::called("probe")] {
+        let folder = Folder::of_exclusive(&["probe"]);
+        let stage = stage(&[&probe], &folder.paths(), Duration::ZERO).await;
+        assert_eq!(reload(&stage, &json!({ "plugins": ["probe"] })).await.status, 200);
+        let told = probe.told_in("");
+        assert_eq!(told, [(1, "gateway_stop")], "told in time, and once");
+    }
+}
+
 #[tokio::test]
 async fn a_turn_that_is_waited_for_goes_on_with_all_that_it_calls_case_t17() {
     let (probe, folder) = (Probe::called("probe"), Folder::of_exclusive(&["probe"]));

@@ -172,7 +172,8 @@ impl Conductor {
     /// Publishes that a candidate was passed over.
     pub(super) fn skipped(&self, skipped: &CandidateSkipped) {
         self.context.telemetry.skipped(&skipped.model, skipped.reason);
-        tracing::debug!(turn = %skipped.turn, model = %skipped.model, reason = skipped.reason.as_label(), "candidate skipped");
+        tracing::debug!(turn = %skipped.turn, model = %skipped.model, reason = skipped.reason.as_label(),
+            absent = skipped.absent, "candidate skipped");
         self.context.tap.publish(|| Event::CandidateSkipped(skipped.clone()));
     }
 

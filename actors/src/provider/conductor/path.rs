@@ -10,7 +10,7 @@ use understudy_messages::ids::ModelRef;
 use understudy_messages::request::Endpoint;
 use understudy_messages::session::Prompt;
 use understudy_messages::terminal::{self, Outcome, TurnFailure};
-use understudy_messages::turn::Candidate;
+use understudy_messages::turn::{Absent, Candidate};
 use understudy_providers::wire::{Obstacle, obstacle};
 
 use super::Conductor;
@@ -138,9 +138,10 @@ impl Conductor {
         }
         let first = failure.map_or(0, |_| self.here.position + 1);
         for place in first..self.cast.candidates.len() {
+            self.pass_over_absent(place);
             let candidate = self.cast.candidates[place].clone();
             if let Some(reason) = self.unfit(&candidate, failure) {
-                let _told = self.skip(place, &candidate, reason);
+                let _told = self.skip(place, &candidate.model, reason, false);
                 continue;
             }
             match self.enter(&candidate, Purpose::Fresh) {
@@ -151,7 +152,21 @@ impl Conductor {
                 Err(rest) => self.pass_over(place, &candidate, rest),
             }
         }
+        self.pass_over_absent(self.cast.candidates.len());
         None
+    }
+
+    /// Tells of those who are not there and come before the candidate at `place`: each once.
+    fn pass_over_absent(&mut self, place: usize) {
+        let (passed, later) = std::mem::take(&mut self.cast.absent)
+            .into_iter()
+            .partition(|it| it.before <= place);
+        self.cast.absent = later;
+        let passed: Vec<Absent> = passed;
+        for Absent { model, before } in passed {
+            let skipped = self.skip(before, &model, Reason::ModelNotFound, true);
+            self.note_passed_over(&skipped);
+        }
     }
 
     /// Asks once, before its rest ends, the candidate whose rest ends soonest, where all who rest do so by our own guess.
@@ -279,7 +294,7 @@ impl Conductor {
     }
 
     pub(super) fn pass_over(&mut self, position: usize, candidate: &Candidate, rest: Rest) {
-        let skipped = self.skip(position, candidate, rest.reason);
+        let skipped = self.skip(position, &candidate.model, rest.reason, false);
         self.note_passed_over(&skipped);
         self.tried.push(Tried {
             position,
@@ -288,10 +303,11 @@ impl Conductor {
         });
     }
 
-    fn skip(&self, position: usize, candidate: &Candidate, reason: Reason) -> CandidateSkipped {
+    fn skip(&self, position: usize, model: &ModelRef, reason: Reason, absent: bool) -> CandidateSkipped {
         let skipped = CandidateSkipped {
+            absent,
             turn: self.turn.request.id,
-            model: candidate.model.clone(),
+            model: model.clone(),
             reason,
             position,
             candidates: self.cast.candidates.len(),

@@ -7,8 +7,8 @@ use understudy_messages::events::{Event, ReloadProgress};
 use understudy_messages::ids::Name;
 use understudy_messages::registry::ReloadOutcome;
 
-use super::super::generation::Agents;
 use super::{DRAIN, Operation, RECOVERY, WAIT};
+use crate::registry::held::Agents;
 
 /// What the registry and its readers see of a reload.
 #[derive(Clone, Debug)]

@@ -1,10 +1,12 @@
 //! One reload, step by step (contract-registry §2, amended by design §4). Pure: events in, effects out.
 //!
 //! ```text
-//! Candidate ─ shared ──────────────────────────────► Registering ► Starting ► Published ► applied
-//!     └─ exclusive ► Draining ► Stopping ► Disposing ──┘               │
-//!                        └ deadline, cancelled: rolled back            └ failed after a stop: Recovering ► restored, failed
+//! Candidate ─ shared ──────────────────────────────► Registering ► Starting ► Publishing ► Published ► applied, degraded
+//!     └─ exclusive ► Draining ► Stopping ► Disposing ──┘               │           │
+//!                        └ deadline, cancelled: rolled back            └───────────┴ after a stop: Recovering ► restored, failed
 //! ```
+//!
+//! Where only the configuration has changed, an old service that is late to stop is waited for in `Recovering`, and disposal goes on.
 
 use understudy_messages::clock::Instant;
 use understudy_messages::registry::{Phase, ReloadOutcome};
@@ -33,12 +35,19 @@ pub enum State {
         /// Whether the old ones are gone.
         stopped: bool,
     },
+    /// The registry is asked to let the new generation serve.
+    Publishing {
+        /// Whether the old ones are gone.
+        stopped: bool,
+    },
     /// The new generation serves; what comes after it may still fail.
     Published,
-    /// The old code is put back, once its own cleanup has ended.
+    /// The old cleanup is waited for longer than it should have taken.
     Recovering {
         /// When it gives up.
         until: Instant,
+        /// Whether the new code takes its place then: it is only the configuration that has changed. Else the old one is put back.
+        forward: bool,
     },
     /// It is over.
     Done(ReloadOutcome),
@@ -75,6 +84,8 @@ pub enum Event {
     Prepared(Plan),
     /// It is not, or it may not be: nothing was touched.
     Refused,
+    /// It is asked for by what it would wait for. Nothing was touched.
+    FromInside,
     /// A newer one takes its place.
     Superseded,
     /// Whoever asked is gone.
@@ -95,6 +106,10 @@ pub enum Event {
     Started,
     /// One is not.
     StartFailed,
+    /// The new generation serves.
+    Published,
+    /// It could not be published: the old one is what is published.
+    NotPublished,
     /// What follows a publication has been done.
     Settled,
     /// Some of it failed.
@@ -138,7 +153,7 @@ pub enum Effect {
     Settle,
     /// Wait for the original cleanup of the old instances.
     JoinCleanup(Instant),
-    /// Register the old code anew and start it.
+    /// Register the old code anew, start it and let it serve.
     Restore,
     /// Not ready: say who and why, until a later reload succeeds.
     MarkUnready,
@@ -181,6 +196,7 @@ impl Machine {
             State::Stopping | State::Disposing => Phase::Dispose,
             State::Registering { .. }
             | State::Starting { .. }
+            | State::Publishing { .. }
             | State::Published
             | State::Recovering { .. }
             | State::Done(_) => Phase::Activate,
@@ -206,8 +222,8 @@ impl Machine {
         let next = match self.state {
             State::Candidate => candidate(event),
             State::Draining { .. } => draining(event, self.watched),
-            State::Stopping | State::Disposing => clearing(self.state, event, recover_until),
-            State::Registering { stopped } | State::Starting { stopped } => {
+            State::Stopping | State::Disposing => clearing(self.state, event, self.watched, recover_until),
+            State::Registering { stopped } | State::Starting { stopped } | State::Publishing { stopped } => {
                 building(self.state, event, stopped, recover_until)
             }
             State::Published => published(event),
@@ -235,6 +251,7 @@ fn candidate(event: Event) -> Next {
         }
         (_, Event::Prepared(_)) => Some((State::Registering { stopped: false }, vec![Effect::Register])),
         (_, Event::Refused | Event::Superseded) => done(ReloadOutcome::Rejected, Vec::new()),
+        (_, Event::FromInside) => done(ReloadOutcome::Deferred, vec![Effect::RetryWhenIdle]),
         (_, Event::RequesterGone | Event::Shutdown) => done(ReloadOutcome::Cancelled, Vec::new()),
         _ => None,
     }
@@ -256,10 +273,10 @@ fn draining(event: Event, watched: bool) -> Next {
 }
 
 /// From the first stop on a reload is finished one way or the other, whoever asked for it.
-fn clearing(state: State, event: Event, recover_until: Instant) -> Next {
+fn clearing(state: State, event: Event, watched: bool, recover_until: Instant) -> Next {
     match (state, event) {
         (State::Stopping, Event::Stopped(Cleanup::Done)) => Some((State::Disposing, vec![Effect::Dispose])),
-        (State::Stopping, Event::Stopped(Cleanup::Late)) => Some(recover(Vec::new(), recover_until)),
+        (State::Stopping, Event::Stopped(Cleanup::Late)) => Some(recover(Vec::new(), recover_until, watched)),
         (State::Disposing, Event::Disposed(Cleanup::Done)) => {
             Some((State::Registering { stopped: true }, vec![Effect::Register]))
         }
@@ -276,15 +293,19 @@ fn building(state: State, event: Event, stopped: bool, recover_until: Instant) -
     let discard = || vec![Effect::Discard];
     match (state, event) {
         (State::Registering { .. }, Event::Registered) => Some((State::Starting { stopped }, vec![Effect::Start])),
-        (State::Starting { .. }, Event::Started) => {
-            let effects = vec![Effect::Publish, Effect::OpenGate, Effect::Settle];
-            Some((State::Published, effects))
+        (State::Starting { .. }, Event::Started) => Some((State::Publishing { stopped }, vec![Effect::Publish])),
+        (State::Publishing { .. }, Event::Published) => {
+            Some((State::Published, vec![Effect::OpenGate, Effect::Settle]))
         }
-        (State::Registering { .. }, Event::RegistrationFailed) | (State::Starting { .. }, Event::StartFailed) => {
-            match stopped {
-                false => done(ReloadOutcome::RolledBack, discard()),
-                true => Some(recover(discard(), recover_until)),
-            }
+        (State::Registering { .. }, Event::RegistrationFailed)
+        | (State::Starting { .. }, Event::StartFailed)
+        | (State::Publishing { .. }, Event::NotPublished) => match stopped {
+            false => done(ReloadOutcome::RolledBack, discard()),
+            true => Some(recover(discard(), recover_until, false)),
+        },
+        // whether it was published is about to be known
+        (State::Publishing { .. }, Event::Shutdown | Event::RequesterGone | Event::Superseded) => {
+            Some((state, Vec::new()))
         }
         (_, Event::Shutdown) => done(ReloadOutcome::Cancelled, discard()),
         (_, Event::RequesterGone) if !stopped => done(ReloadOutcome::Cancelled, discard()),
@@ -306,8 +327,9 @@ fn published(event: Event) -> Next {
 
 fn recovering(state: State, event: Event) -> Next {
     match (state, event) {
+        (State::Recovering { forward: true, .. }, Event::CleanedUp) => Some((State::Disposing, vec![Effect::Dispose])),
         (_, Event::CleanedUp) => Some((state, vec![Effect::Restore])),
-        (_, Event::Restored) => done(ReloadOutcome::Restored, vec![Effect::Publish, Effect::OpenGate]),
+        (_, Event::Restored) => done(ReloadOutcome::Restored, vec![Effect::OpenGate]),
         (_, Event::RestoreFailed | Event::Deadline) => barred(),
         (_, Event::Shutdown) => done(ReloadOutcome::Cancelled, Vec::new()),
         (_, Event::RequesterGone | Event::Superseded) => Some((state, Vec::new())),
@@ -315,9 +337,9 @@ fn recovering(state: State, event: Event) -> Next {
     }
 }
 
-fn recover(mut effects: Vec<Effect>, until: Instant) -> (State, Vec<Effect>) {
+fn recover(mut effects: Vec<Effect>, until: Instant, forward: bool) -> (State, Vec<Effect>) {
     effects.push(Effect::JoinCleanup(until));
-    (State::Recovering { until }, effects)
+    (State::Recovering { until, forward }, effects)
 }
 
 /// Nothing may be put back: what the old instance held may still be held, or nothing of it is left.

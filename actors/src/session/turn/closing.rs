@@ -9,6 +9,7 @@ use understudy_messages::events::{Event, TerminalFailure, TerminalKind, TurnEnde
 use understudy_messages::failure::Reason;
 use understudy_messages::hooks::{Hook, HookEvent, ModelFailureTerminalEvent, RunIds, TriedModel};
 use understudy_messages::ids::{GenerationId, Name};
+use understudy_messages::registry::AdmitError;
 use understudy_messages::terminal::{Source, TurnFailure};
 use understudy_messages::turn::{Performance, TurnContext, TurnOutcome, TurnRequest};
 
@@ -41,9 +42,18 @@ impl Closing {
             .enter()
     }
 
-    /// The turn was refused before it was admitted: counted, and no event.
-    pub(super) fn refused(&self, result: TurnResult) {
+    /// The turn was refused before it was admitted: counted, and told of where it failed at the gate.
+    pub(super) fn refused(&self, result: TurnResult, at_gate: Option<AdmitError>) {
         self.count(self.request.agent.as_ref(), result, None, 0);
+        let Some(why) = at_gate else { return };
+        let reason = match why {
+            AdmitError::NestedTooDeep => Reason::Format,
+            AdmitError::Starting | AdmitError::ShuttingDown | AdmitError::HeldTooLong | AdmitError::QueueFull => {
+                Reason::Overloaded
+            }
+        };
+        let agent = self.request.agent.clone().unwrap_or_else(|| "".into());
+        self.publish(&agent, GenerationId::default(), &failed(reason, false));
     }
 
     /// The turn was admitted, and nobody is there who could be asked: the names in the request stand for nothing.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use serde_json::Value;
-use understudy_actors::inventory::Loader;
+use understudy_actors::inventory::{Anew, Loader};
 use understudy_actors::state::State;
 use understudy_actors::supervision::{Supervision, Tasks};
 use understudy_actors::telemetry::Telemetry;
@@ -38,14 +38,14 @@ impl ConfigFile {
     /// What a gateway with this configuration would find and load: no plugin's code runs.
     pub(in crate::cli) async fn look(&self, hosts: &Hosts) -> anyhow::Result<Value> {
         let (settings, loader) = (self.settings()?, loader_of(hosts)?);
-        let planned = tokio::task::spawn_blocking(move || loader.plan(settings, None, &[]));
+        let planned = tokio::task::spawn_blocking(move || loader.plan(settings, None, Anew::default()));
         Ok(serde_json::to_value(planned.await?.report())?)
     }
 
     /// What becomes of the plugins when they are loaded: here, and they end at once.
     pub(in crate::cli) async fn load(&self, hosts: &Hosts) -> anyhow::Result<Value> {
         let (settings, loader) = (self.settings()?, loader_of(hosts)?);
-        let inventory = loader.load(&settings).await;
+        let inventory = loader.inspect(&settings).await;
         let report = serde_json::to_value(inventory.report());
         inventory.stop().await;
         loader.supervision.tasks.stop().await;
@@ -67,15 +67,22 @@ pub(in crate::cli) struct Seen {
     pub(in crate::cli) report: Value,
     /// The configuration that they are from; `None`: a gateway tells.
     pub(in crate::cli) cold: Option<PathBuf>,
+    /// Whether they were loaded here.
+    pub(in crate::cli) loaded: bool,
 }
 
 impl Seen {
     pub(in crate::cli) async fn look(admin: &Admin, config: &ConfigFile, hosts: &Hosts) -> anyhow::Result<Self> {
         match admin.get("/admin/v1/plugins").await {
-            Ok(report) => Ok(Self { report, cold: None }),
+            Ok(report) => Ok(Self {
+                report,
+                cold: None,
+                loaded: false,
+            }),
             Err(error) if error.is::<Unreachable>() && config.file.exists() => Ok(Self {
                 report: config.look(hosts).await.context(error)?,
                 cold: Some(config.file.clone()),
+                loaded: false,
             }),
             Err(error) => Err(error),
         }
@@ -84,7 +91,10 @@ impl Seen {
     /// What people are told first where no gateway was asked.
     pub(in crate::cli) fn caution(&self) -> Option<String> {
         let file = self.cold.as_ref()?.display();
-        Some(format!("No gateway answers. This is what {file} would load:"))
+        Some(match self.loaded {
+            true => format!("This is what {file} loads here. It tells nothing about a running gateway:"),
+            false => format!("No gateway answers. This is what {file} would load:"),
+        })
     }
 
     /// The contract's word for where it is from.

@@ -45,6 +45,9 @@ struct Row {
     digest: String,
     source: String,
     state: String,
+    /// Why it is on or off, and what it is needed for.
+    reason: String,
+    activation: Value,
     difference: Option<&'static str>,
 }
 
@@ -57,6 +60,8 @@ impl Row {
             id: text("id"),
             digest: text("digest"),
             source: text("source"),
+            reason: text("reason"),
+            activation: shown["activation"].clone(),
             state: if asked { state(running) } else { state(on_disk) },
             difference: asked.then(|| difference(on_disk, running)).flatten(),
         }
@@ -64,7 +69,7 @@ impl Row {
 
     fn as_json(&self) -> Value {
         json!({ "id": self.id, "digest": self.digest, "source": self.source, "state": self.state,
-            "difference": self.difference })
+            "reason": self.reason, "activation": self.activation, "difference": self.difference })
     }
 }
 
@@ -96,9 +101,9 @@ fn rows(disk: &Value, running: Option<&Value>) -> Vec<Row> {
 }
 
 fn for_people(rows: &[Row], cold: bool, compared: bool) -> String {
-    let line = |[id, state, digest, source, difference]: [&str; 5]| {
+    let line = |[id, state, digest, reason, source, difference]: [&str; 6]| {
         let digest: String = digest.trim_start_matches("sha256:").chars().take(12).collect();
-        format!("{id:<24} {state:<9} {digest:<13} {source}  {difference}")
+        format!("{id:<24} {state:<9} {digest:<13} {reason:<28} {source}  {difference}")
             .trim_end()
             .to_owned()
     };
@@ -108,16 +113,19 @@ fn for_people(rows: &[Row], cold: bool, compared: bool) -> String {
         (true, false) => lines.push("No gateway answers: nothing to compare with.".to_owned()),
         (false, _) => {}
     }
-    lines.push(line(["ID", "STATE", "DIGEST", "SOURCE", ""]));
-    lines.extend(rows.iter().map(|row| {
-        line([
+    lines.push(line(["ID", "STATE", "DIGEST", "REASON", "SOURCE", ""]));
+    for row in rows {
+        lines.push(line([
             &row.id,
             &row.state,
             &row.digest,
+            &row.reason,
             &row.source,
             row.difference.unwrap_or_default(),
-        ])
-    }));
+        ]));
+        let needed = row.activation.as_array().into_iter().flatten();
+        lines.extend(needed.filter_map(Value::as_str).map(|line| format!("  for {line}")));
+    }
     lines.join("\n")
 }
 

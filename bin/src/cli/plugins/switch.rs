@@ -40,8 +40,7 @@ pub(super) async fn run(
     for id in ids {
         after = edit::switch(&after, id, on)?;
     }
-    let env = |name: &str| std::env::var(name).ok();
-    ServerConfig::parse(&after, &env).map_err(|error| {
+    ServerConfig::read(&after, Some(file)).map_err(|error| {
         anyhow::anyhow!(
             "nothing was written. {}",
             report::for_people("the file", &error).trim_end()

@@ -82,6 +82,34 @@ pub(crate) struct Provider {
     /// Whether streams are asked for the usage that the client did not ask for.
     #[schemars(default)]
     pub(crate) ask_usage: Flag,
+    /// Whether, and how often, the provider itself is asked which models it serves; what it lists then serves beside `models`.
+    #[schemars(default)]
+    pub(crate) catalog: Catalog,
+}
+
+/// The provider's own list of its models.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[schemars(deny_unknown_fields)]
+pub(crate) enum Catalog {
+    /// `true`: it is asked every hour; `false`: never.
+    Switch(Flag),
+    /// It is asked as often as this.
+    Every {
+        /// How long a list is good; at least a minute.
+        #[schemars(default = "an_hour")]
+        refresh: Time,
+    },
+}
+
+impl Default for Catalog {
+    fn default() -> Self {
+        Self::Switch(Flag::default())
+    }
+}
+
+fn an_hour() -> Time {
+    Time(std::time::Duration::from_secs(3600))
 }
 
 /// The two kinds of entries in `models`.

@@ -4,6 +4,7 @@
 //! with a default, and whatever comes of it is thrown away if anything was noted.
 
 use std::cell::RefCell;
+use std::path::{Path as FilePath, PathBuf};
 
 use understudy_messages::ids::Name;
 
@@ -19,13 +20,16 @@ mod scalar;
 /// One reading of one document: the variables it may use and the problems found so far.
 pub(crate) struct Reading<'a> {
     env: &'a Environment<'a>,
+    folder: Option<&'a FilePath>,
     problems: RefCell<Vec<Problem>>,
 }
 
 impl<'a> Reading<'a> {
-    pub(crate) fn new(env: &'a Environment<'a>) -> Self {
+    /// A reading with variables; relative paths begin at `folder`.
+    pub(crate) fn new(env: &'a Environment<'a>, folder: Option<&'a FilePath>) -> Self {
         Self {
             env,
+            folder,
             problems: RefCell::default(),
         }
     }
@@ -182,6 +186,11 @@ impl<'a> Section<'a> {
                 ..self.field.clone()
             },
         }
+    }
+
+    /// Where relative paths begin, where that is known.
+    pub(crate) fn folder(&self) -> Option<PathBuf> {
+        self.field.reading.folder.map(FilePath::to_owned)
     }
 
     fn refuse_unknown_keys(&self) {

@@ -6,7 +6,7 @@ providers:
   openai: { api_keys: ["sk-canary-1", "${SECOND}"], quota_group: one, key_order: least_used, ask_usage: true }
   local: { api: openai-chat, base_url: "http://127.0.0.1:9/v1", api_key: sk-canary-3, models: ["odd$${name", "30"], aggregator: true }
   anthropic: { api_key: sk-canary-6 }
-  proxied: { api: gemini, base_url: "http://127.0.0.1:9/v1beta" }
+  proxied: { api: gemini, base_url: "http://127.0.0.1:9/v1beta", catalog: true }
 models:
   fast: { chain: [local/30, openai/gpt-5.5-mini] }
   openai/gpt-5.5: { context: 400000, first_content: 120s, prefill: false }
@@ -47,6 +47,7 @@ fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
         aggregator: false
         key_order: listed
         ask_usage: false
+        catalog: false
       local:
         api: openai-chat
         base_url: "http://127.0.0.1:9/v1"
@@ -55,6 +56,7 @@ fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
         aggregator: true
         key_order: listed
         ask_usage: false
+        catalog: false
       openai:
         api: openai-chat
         base_url: "https://api.openai.com/v1"
@@ -63,12 +65,15 @@ fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
         quota_group: one
         key_order: least_used
         ask_usage: true
+        catalog: false
       proxied:
         api: gemini
         base_url: "http://127.0.0.1:9/v1beta"
         aggregator: false
         key_order: listed
         ask_usage: false
+        catalog:
+          refresh: 1h
     models:
       fast:
         chain: [local/30, openai/gpt-5.5-mini]

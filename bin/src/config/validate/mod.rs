@@ -10,6 +10,7 @@ use super::source::Source;
 use super::{LogSettings, ServerConfig, StateSettings, Store};
 
 mod agents;
+mod brought;
 mod defaults;
 mod models;
 mod plugins;
@@ -55,14 +56,15 @@ fn no_settings() -> Settings {
 }
 
 fn settings(keys: &mut Section<'_>, settings: &mut Settings) {
-    let providers = providers::providers(&keys.key("providers"));
+    settings.plugins = plugins::plugins(&keys.key("plugins"));
+    let brought = brought::Brought::new(&settings.plugins, keys.folder());
+    let providers = providers::providers(&keys.key("providers"), brought);
     let models = models::models(&keys.key("models"), &providers);
     (settings.agents, settings.default_agent) = agents::agents(&keys.key("agents"), &providers, &models);
     settings.providers = providers.by_name;
     settings.aliases = models.aliases;
     settings.models = models.settings;
     defaults::defaults(&keys.key("defaults"), settings);
-    settings.plugins = plugins::plugins(&keys.key("plugins"));
 }
 
 fn listen(field: &Field<'_>, config: &mut ServerConfig) {

@@ -108,6 +108,9 @@ pub(super) fn resolve(field: &Field<'_>, text: &Text, providers: &Providers) -> 
         return None;
     };
     let Some(provider) = providers.by_name.get(&model.provider) else {
+        if providers.brought.has(&model.provider) {
+            return Some(model);
+        }
         field.refuse_text(
             text,
             "names a provider that is not configured",
@@ -116,7 +119,7 @@ pub(super) fn resolve(field: &Field<'_>, text: &Text, providers: &Providers) -> 
         return None;
     };
     match &provider.models {
-        Some(listed) if !listed.contains(&model.model) => {
+        Some(listed) if provider.catalog.is_none() && !listed.contains(&model.model) => {
             let listed: Vec<String> = listed.iter().map(|name| format!("{}/{name}", provider.name)).collect();
             field.refuse_text(
                 text,

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use reqwest::Url;
 use secrecy::SecretString;
 use understudy_messages::ids::{ModelRef, Name};
-use understudy_messages::settings::{Api, KeyOrder, ProviderSettings};
+use understudy_messages::settings::{Api, ProviderSettings};
 
+use super::brought::Brought;
 use super::models::check_name;
 use crate::config::field::{Field, Section, Text};
 use crate::config::words::Words;
@@ -18,6 +20,8 @@ pub(super) struct Providers {
     pub(super) by_name: BTreeMap<Name, Arc<ProviderSettings>>,
     /// The listed model that stands first in the document.
     pub(super) first_model: Option<ModelRef>,
+    /// Those that plugins bring.
+    pub(super) brought: Brought,
 }
 
 /// A provider known by name: what need not be written for it.
@@ -70,15 +74,18 @@ impl Vendor {
     }
 }
 
-pub(super) fn providers(field: &Field<'_>) -> Providers {
+pub(super) fn providers(field: &Field<'_>, brought: Brought) -> Providers {
     let entries = field.entries();
-    if entries.is_empty() && (field.is_absent() || field.is_section()) {
+    if entries.is_empty() && (field.is_absent() || field.is_section()) && brought.is_empty() {
         field.refuse(
             "names no provider",
             "add one: `openai: { api_key: \"${OPENAI_API_KEY}\" }`",
         );
     }
-    let mut providers = Providers::default();
+    let mut providers = Providers {
+        brought,
+        ..Providers::default()
+    };
     for (name, entry) in entries {
         check_name(&name, &entry);
         let settings = provider(name.clone(), &entry);
@@ -93,17 +100,7 @@ pub(super) fn providers(field: &Field<'_>) -> Providers {
 
 fn provider(name: Name, field: &Field<'_>) -> ProviderSettings {
     let vendor = VENDORS.iter().find(|vendor| *vendor.name == *name);
-    let mut settings = ProviderSettings {
-        name,
-        api: Api::OpenaiChat,
-        base_url: String::new(),
-        api_keys: Vec::new(),
-        models: None,
-        aggregator: false,
-        quota_group: None,
-        key_order: KeyOrder::default(),
-        ask_usage: false,
-    };
+    let mut settings = ProviderSettings::new(name, Api::OpenaiChat, String::new());
     field.section(|keys| {
         settings.api = read_api(&keys.key("api"), vendor).unwrap_or(settings.api);
         let base_url = keys.key("base_url");
@@ -119,6 +116,7 @@ fn provider(name: Name, field: &Field<'_>) -> ProviderSettings {
         settings.quota_group = quota_group(&keys.key("quota_group"));
         settings.key_order = keys.key("key_order").choice().unwrap_or_default();
         settings.ask_usage = keys.key("ask_usage").flag().unwrap_or_default();
+        settings.catalog = catalog(&keys.key("catalog"));
     });
     settings
 }
@@ -197,6 +195,28 @@ fn listed_models(field: &Field<'_>) -> Option<Vec<Name>> {
         Some(name)
     };
     Some(items.iter().filter_map(&mut model).collect())
+}
+
+/// How long a list of models is good where nothing else is written.
+const CATALOG_GOOD_FOR: Duration = Duration::from_secs(60 * 60);
+/// No provider is asked for its list more often.
+const CATALOG_LEAST: Duration = Duration::from_secs(60);
+
+/// How long the provider's own list of its models is good; `None`: it is not asked for one.
+fn catalog(field: &Field<'_>) -> Option<Duration> {
+    if !field.is_section() {
+        let wanted = !field.is_absent() && field.flag().unwrap_or_default();
+        return wanted.then_some(CATALOG_GOOD_FOR);
+    }
+    let mut good_for = CATALOG_GOOD_FOR;
+    field.section(|keys| {
+        let refresh = keys.key("refresh");
+        good_for = refresh.duration().unwrap_or(good_for);
+        if good_for < CATALOG_LEAST {
+            refresh.refuse("is less than a minute", "write 1m or more");
+        }
+    });
+    Some(good_for)
 }
 
 /// Notes that a list has `text` twice, unless it is new.

@@ -43,7 +43,11 @@ fn version(number: usize) -> Arc<Canon> {
 
 /// What each candidate of each turn was planned, and what it then carried.
 fn play(rules: &Rules, turns: &[Turn]) -> Vec<Vec<(Plan, Option<Arc<Canon>>)>> {
-    let (session, mut now, mut read) = (session(&Process::default(), &SessionSlots::default()), UNIX_EPOCH + Duration::from_secs(1_000), 0);
+    let (session, mut now, mut read) = (
+        session(&Process::default(), &SessionSlots::default()),
+        UNIX_EPOCH + Duration::from_secs(1_000),
+        0,
+    );
     let mut played = Vec::new();
     for (number, turn) in turns.iter().enumerate() {
         now += Duration::from_secs(turn.gap);

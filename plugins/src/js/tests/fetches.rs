@@ -6,7 +6,10 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
+use understudy_messages::origin::{Origin, OriginToken, Originating};
+
 use super::*;
+use crate::listeners::Listeners;
 
 /// A service that answers each request by its path, and the heads of all that it got.
 struct Service {
@@ -109,6 +112,54 @@ async fn a_plugin_fetches_from_where_it_was_granted() {
         "{:?}",
         service.heard()
     );
+}
+
+/// What calls of a test are known by.
+struct Named(OriginToken);
+
+impl Originating for Named {
+    fn token(self: Arc<Self>) -> Option<OriginToken> {
+        Some(self.0)
+    }
+}
+
+#[tokio::test]
+async fn what_is_fetched_from_the_gateway_itself_says_in_which_call_and_nothing_else_does() {
+    let named = Arc::new(Named(OriginToken::random()));
+    let name = named.0.expose();
+    let own = "await Promise.resolve().then(() => fetch('ORIGIN/echo')).then(() => ctx.origin)";
+    let anothers =
+        "await fetch('ORIGIN/echo', { headers: { 'X-Understudy-Origin': 'another' } }).then(() => ctx.origin)";
+    for (code, is_gateway, told) in [
+        (own, true, Some(&*name)),
+        (own, false, None),
+        (anothers, true, Some("another")),
+    ] {
+        let service = Service::start().await;
+        let address = service
+            .origin
+            .strip_prefix("http://")
+            .expect("http")
+            .parse()
+            .expect("an address");
+        let code = telling(&code.replace("ORIGIN", &service.origin));
+        let loaded = load_with(&code, |options, _| {
+            options.fetch = vec![service.origin.clone()];
+            options.listeners = Listeners::new(is_gateway.then_some(address));
+        })
+        .await;
+        let mut call = prompt_call(0);
+        call.context = Arc::new(HookContext {
+            origin: Some(Origin::of(&named)),
+            ..HookContext::default()
+        });
+        let answer = text_of(loaded.instance.call_hook(call).await);
+        assert_eq!(answer, Ok(json!(name)), "a plugin may name it itself");
+        let heard = service.heard().concat();
+        let header = told.map(|told| format!("x-understudy-origin: {told}\r\n"));
+        assert_eq!(heard.contains("x-understudy-origin"), header.is_some(), "{heard}");
+        assert!(header.is_none_or(|header| heard.contains(&header)), "{heard}");
+    }
 }
 
 #[tokio::test]

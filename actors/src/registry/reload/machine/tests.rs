@@ -54,7 +54,12 @@ fn drained(rest: &[Event]) -> Vec<Event> {
 
 #[test]
 fn an_exclusive_one_drains_stops_disposes_registers_starts_and_publishes_in_this_order() {
-    let (state, effects) = play(&drained(&[Event::Registered, Event::Started, Event::Settled]));
+    let (state, effects) = play(&drained(&[
+        Event::Registered,
+        Event::Started,
+        Event::Published,
+        Event::Settled,
+    ]));
     assert_eq!(state, State::Done(ReloadOutcome::Applied));
     assert!(matches!(effects[0], Effect::HoldGate(_)));
     assert_eq!(
@@ -78,6 +83,7 @@ fn a_shared_one_touches_neither_gate_nor_old_instances() {
         Event::Prepared(plan(false, false)),
         Event::Registered,
         Event::Started,
+        Event::Published,
         Event::Settled,
     ]);
     assert_eq!(state, State::Done(ReloadOutcome::Applied));
@@ -108,12 +114,21 @@ fn one_of_the_watcher_is_deferred_case_t19() {
 }
 
 #[test]
+fn what_asks_for_what_it_would_wait_for_is_put_off_and_touches_nothing_case_t10() {
+    let (state, effects) = play(&[Event::FromInside]);
+    assert_eq!(state, State::Done(ReloadOutcome::Deferred));
+    assert_eq!(effects, [Effect::RetryWhenIdle]);
+}
+
+#[test]
 fn whoever_asked_may_leave_before_anything_was_stopped_and_not_after_case_t6_t7_t28() {
     assert_eq!(outcome(&exclusive(&[Event::RequesterGone])), ReloadOutcome::Cancelled);
     let gone_late = drained(&[
         Event::RequesterGone,
         Event::Registered,
         Event::Started,
+        Event::RequesterGone,
+        Event::Published,
         Event::RequesterGone,
         Event::Settled,
     ]);
@@ -139,14 +154,43 @@ fn what_failed_after_a_stop_is_put_back_once_the_old_cleanup_ended_case_t24_t25(
         exclusive(&late_stop),
         drained(&[Event::RegistrationFailed, Event::CleanedUp, Event::Restored]),
         drained(&[Event::Registered, Event::StartFailed, Event::CleanedUp, Event::Restored]),
+        drained(&[
+            Event::Registered,
+            Event::Started,
+            Event::NotPublished,
+            Event::CleanedUp,
+            Event::Restored,
+        ]),
     ] {
         let (state, effects) = play(&events);
         assert_eq!(state, State::Done(ReloadOutcome::Restored));
-        assert_eq!(
-            effects[effects.len() - 3..],
-            [Effect::Restore, Effect::Publish, Effect::OpenGate]
-        );
+        assert_eq!(effects[effects.len() - 2..], [Effect::Restore, Effect::OpenGate]);
     }
+}
+
+#[test]
+fn a_changed_configuration_waits_for_a_late_stop_and_takes_its_place_then() {
+    let late = [
+        Event::Prepared(plan(true, true)),
+        Event::Empty,
+        Event::Stopped(Cleanup::Late),
+    ];
+    let goes_on = [
+        Event::CleanedUp,
+        Event::Disposed(Cleanup::Done),
+        Event::Registered,
+        Event::Started,
+        Event::Published,
+        Event::Settled,
+    ];
+    assert_eq!(outcome(&[&late[..], &goes_on].concat()), ReloadOutcome::Applied);
+    // nothing of it is put back by a late stop alone, and what does not end bars all
+    let (_, effects) = play(&[&late[..], &goes_on[..3]].concat());
+    assert!(!effects.contains(&Effect::Restore), "{effects:?}");
+    assert_eq!(
+        outcome(&[&late[..], &[Event::Deadline]].concat()),
+        ReloadOutcome::Failed
+    );
 }
 
 #[test]
@@ -182,9 +226,27 @@ fn a_failed_start_of_a_shared_one_changes_nothing() {
 }
 
 #[test]
+fn one_that_could_not_be_published_is_not_told_as_published() {
+    let shared = [
+        Event::Prepared(plan(false, false)),
+        Event::Registered,
+        Event::Started,
+        Event::NotPublished,
+    ];
+    let (state, effects) = play(&shared);
+    assert_eq!(state, State::Done(ReloadOutcome::RolledBack));
+    assert_eq!(effects[effects.len() - 2..], [Effect::Publish, Effect::Discard]);
+}
+
+#[test]
 fn what_fails_after_publication_leaves_it_published_case_t30() {
     assert_eq!(
-        outcome(&drained(&[Event::Registered, Event::Started, Event::Unsettled])),
+        outcome(&drained(&[
+            Event::Registered,
+            Event::Started,
+            Event::Published,
+            Event::Unsettled
+        ])),
         ReloadOutcome::Degraded
     );
 }
@@ -203,6 +265,7 @@ fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         2 => plan,
         1 => Just(Event::Refused),
+        1 => Just(Event::FromInside),
         1 => Just(Event::Superseded),
         1 => Just(Event::RequesterGone),
         4 => Just(Event::Empty),
@@ -213,6 +276,8 @@ fn event() -> impl Strategy<Value = Event> {
         1 => Just(Event::RegistrationFailed),
         4 => Just(Event::Started),
         1 => Just(Event::StartFailed),
+        4 => Just(Event::Published),
+        1 => Just(Event::NotPublished),
         2 => Just(Event::Settled),
         1 => Just(Event::Unsettled),
         2 => Just(Event::CleanedUp),
@@ -259,10 +324,10 @@ proptest! {
         }
         prop_assert!(effects.iter().filter(|effect| **effect == Effect::Publish).count() <= 1);
         prop_assert!(effects.iter().filter(|effect| **effect == Effect::Dispose).count() <= 1);
-        if place(Effect::Publish).is_some() {
+        if place(Effect::Settle).is_some() {
             let served = matches!(
                 machine.state(),
-                State::Published | State::Done(ReloadOutcome::Applied | ReloadOutcome::Degraded | ReloadOutcome::Restored)
+                State::Published | State::Done(ReloadOutcome::Applied | ReloadOutcome::Degraded)
             );
             prop_assert!(served, "{:?}", machine);
         }

@@ -260,7 +260,10 @@ async fn nothing_is_kept_once_the_file_is_closed_and_the_turn_is_not_remembered(
     take(&house, &memory, "kept").await.expect("kept");
     let held = room.held();
     house.state.close();
-    assert!(matches!(take(&house, &memory, "lost").await, Err(SessionFault::Store(_))));
+    assert!(matches!(
+        take(&house, &memory, "lost").await,
+        Err(SessionFault::Store(_))
+    ));
     assert_eq!(memory.recall().transcript.len(), 1);
     assert_eq!(room.held(), held);
     house.shows("understudy_session_store_errors_total{op=\"save\"} 1");

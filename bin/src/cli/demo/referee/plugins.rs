@@ -172,7 +172,7 @@ impl Kept {
             | Event::TurnEnded(_)
             | Event::ContextFitted { .. }
             | Event::TranscriptCut { .. }
-        | Event::SessionFault { .. }
+            | Event::SessionFault { .. }
             | Event::GenerationPublished { .. }
             | Event::PluginsChanged { .. }
             | Event::ReloadProgress(_) => false,
