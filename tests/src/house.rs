@@ -425,7 +425,8 @@ impl House {
             telemetry: provider.telemetry.clone(),
             tap: self.tap.clone(),
             abort: CancellationToken::new(),
-            transcripts: TranscriptRoom::default(),
+            transcripts: TranscriptRoom::of(64 << 20),
+            store: None,
         };
         let shard = self.shard.clone();
         let limits = SessionShardSettings {

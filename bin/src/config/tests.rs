@@ -3,7 +3,7 @@ use std::time::Duration;
 use secrecy::ExposeSecret;
 use understudy_messages::hooks::Hook;
 use understudy_messages::ids::ModelRef;
-use understudy_messages::settings::{Api, BrokenStream, ContentFilter, KeyOrder, MalformedFrame};
+use understudy_messages::settings::{Api, BrokenStream, ContentFilter, Durability, KeyOrder, MalformedFrame};
 
 use super::*;
 
@@ -167,6 +167,50 @@ fn every_default_can_be_changed() {
     .map(|duration| duration.as_secs());
     assert_eq!(seconds, [1, 2, 3, 4, 5, 6, 7, 8, 9]);
     assert_eq!((limits.body, limits.in_flight), (10_240, 11));
+}
+
+#[test]
+fn how_sessions_are_kept_can_be_chosen() {
+    let session = |text: &str| format!("{MINIMAL}defaults: {{ session: {{ {text} }} }}\n");
+    let chosen = accepted(&session(
+        "idle: 1m, ttl: 2h, durability: interval, interval: 250ms, resident: 1MiB, most: 7",
+    ));
+    let chosen = chosen.settings.session;
+    assert_eq!(
+        (chosen.idle, chosen.ttl),
+        (Duration::from_secs(60), Duration::from_secs(7_200))
+    );
+    assert_eq!(
+        (chosen.durability, chosen.interval),
+        (Durability::Interval, Duration::from_millis(250))
+    );
+    assert_eq!((chosen.resident, chosen.most), (1 << 20, 7));
+    // as YAML reads it, the word is a no
+    for off in ["off", "\"off\""] {
+        let settings = accepted(&session(&format!("durability: {off}"))).settings;
+        assert_eq!(settings.session.durability, Durability::Off);
+    }
+    for (text, problem) in [
+        (
+            "durability: always",
+            "defaults.session.durability: is none of the known words",
+        ),
+        (
+            "durability: true",
+            "defaults.session.durability: is true or false, not text",
+        ),
+        ("resident: 0", "defaults.session.resident: must be more than zero"),
+        (
+            "most: many",
+            "defaults.session.most: does not begin with a whole number",
+        ),
+        (
+            "idle: 2h, ttl: 1h",
+            "defaults.session.ttl: is shorter than `idle`: a session would be forgotten while it is in memory",
+        ),
+    ] {
+        assert_eq!(only_problem(&session(text)).0, problem);
+    }
 }
 
 #[test]

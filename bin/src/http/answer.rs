@@ -204,3 +204,6 @@ pub(super) fn lost(endpoint: Endpoint) -> HttpResponse {
 pub(super) fn turn_lost() -> TurnFailure {
     TurnFailure::ours(500, "turn_lost", "The gateway lost this turn. Please try again.")
 }
+
+#[cfg(test)]
+mod tests;

@@ -207,12 +207,12 @@ async fn an_edit_reaches_the_next_reading_and_sticky_repeats_until_then() {
     let folder = Folder::with("one");
     let sticky = House::with(json!({ "injectionInterval": 3 }));
     let always = House::mode("always");
-    let session = session("s", &folder);
-    for house in [&sticky, &always] {
-        assert_eq!(house.turn(&session, 1, &["a"]).await, [some("one")]);
+    let (session, another) = (session("s", &folder), session("s", &folder));
+    for (house, session) in [(&sticky, &session), (&always, &another)] {
+        assert_eq!(house.turn(session, 1, &["a"]).await, [some("one")]);
     }
     folder.write("AGENTS.md", "three");
-    assert_eq!(always.turn(&session, 2, &["a"]).await, [some("three")]);
+    assert_eq!(always.turn(&another, 2, &["a"]).await, [some("three")]);
     assert_eq!(sticky.turn(&session, 2, &["a"]).await, [some("one")]);
     // the same turn, prepared again: who knows it repeats it, another model reads
     assert_eq!(sticky.failed_turn(&session, 2, &["a", "b"]).await, [true, true]);

@@ -128,10 +128,20 @@ impl Field<'_> {
 
     /// One word of a closed list.
     pub(crate) fn choice<T: Words>(&self) -> Option<T> {
+        let named = |name: &str| {
+            T::WORDS
+                .iter()
+                .find(|(word, _)| *word == name)
+                .map(|(_, choice)| *choice)
+        };
+        // YAML takes `off` for a yes or no, and whoever writes it means the word
+        if let (Value::Bool(false), Some(off)) = (self.value, named("off")) {
+            return Some(off);
+        }
         let text = self.text()?;
         let names = || T::WORDS.iter().map(|(name, _)| *name);
-        if let Some((_, choice)) = T::WORDS.iter().find(|(name, _)| *name == text.value) {
-            return Some(*choice);
+        if let Some(choice) = named(&text.value) {
+            return Some(choice);
         }
         self.refuse_text(
             &text,

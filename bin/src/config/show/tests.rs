@@ -136,6 +136,11 @@ fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
       session:
         queue_wait: 30s
         idle: 30m
+        ttl: 720h
+        durability: turn
+        interval: 1s
+        resident: 256MiB
+        most: 10000000
       retry:
         short_wait: 1500ms
         max_wait: 10s
