@@ -4,6 +4,8 @@ use understudy_messages::ids::SessionKey;
 use understudy_messages::session::SessionFault;
 use understudy_messages::terminal::TurnFailure;
 
+use super::memory::NoRoom;
+
 /// A fault of a session, as its client is told.
 pub fn failure(fault: &SessionFault, session: &SessionKey) -> TurnFailure {
     let name = session.key().map_or("", |key| &**key);
@@ -26,6 +28,27 @@ pub fn failure(fault: &SessionFault, session: &SessionKey) -> TurnFailure {
             409,
             "session_changed",
             "The session was changed elsewhere meanwhile, and nothing of this was kept. Ask again.",
+        ),
+    }
+}
+
+/// What there is no room for, as its client is told.
+pub(super) fn no_room(room: NoRoom) -> TurnFailure {
+    match room {
+        NoRoom::Session => TurnFailure::ours(
+            413,
+            "input_too_large",
+            "This is more than the 4 MiB that a session may remember.",
+        ),
+        NoRoom::Process => TurnFailure::ours(
+            503,
+            "sessions_full",
+            "The sessions at work have as much in memory as they may (session.resident). Wait until some have ended.",
+        ),
+        NoRoom::Sessions => TurnFailure::ours(
+            503,
+            "too_many_sessions",
+            "There are as many sessions as there may be (session.most). Delete some, or wait until old ones are forgotten.",
         ),
     }
 }

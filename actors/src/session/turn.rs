@@ -21,6 +21,7 @@ use understudy_messages::turn::{Candidate, Cast, Performance, SideEffects, TurnC
 use understudy_providers::wire::RequestError;
 
 pub(super) use self::closing::Closing;
+use super::fault::no_room;
 use super::memory::{Memory, NoRoom, Unread};
 use super::{SessionContext, failure, told};
 use crate::provider::ledger::Ledgers;
@@ -325,21 +326,7 @@ impl Refusal {
             Self::Cancelled(cause) => TurnFailure::cancelled(*cause, 0),
             Self::SessionBusy => ours(429, "session_busy", "Another turn of this session is still running."),
             Self::Fault(failure) => failure.clone(),
-            Self::Room(NoRoom::Session) => ours(
-                413,
-                "input_too_large",
-                "This is more than the 4 MiB that a session may remember.",
-            ),
-            Self::Room(NoRoom::Process) => ours(
-                503,
-                "sessions_full",
-                "The sessions at work have as much in memory as they may (session.resident). Wait until some have ended.",
-            ),
-            Self::Room(NoRoom::Sessions) => ours(
-                503,
-                "too_many_sessions",
-                "There are as many sessions as there may be (session.most). Delete some, or wait until old ones are forgotten.",
-            ),
+            Self::Room(room) => no_room(*room),
             Self::Unreadable(error) => {
                 let sentence = format!("With what the session remembers it is no request: {error}.");
                 ours(500, "invalid_request", &sentence)
