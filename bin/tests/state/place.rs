@@ -238,7 +238,7 @@ impl Drop for Place {
 /// A running gateway. Dropped, it is killed.
 pub(crate) struct Gateway {
     pub(crate) api: String,
-    admin: String,
+    pub(crate) admin: String,
     pub(crate) client: Client,
     child: Child,
 }

@@ -80,6 +80,19 @@ async fn every_acknowledged_turn_is_there_once_at_whatever_moment_the_gateway_is
 }
 
 #[tokio::test]
+async fn what_nobody_waited_for_is_on_the_disk_a_little_later() {
+    let place = Place::new().await;
+    let soon = "defaults: { session: { durability: interval, interval: 50ms } }\n";
+    place.write(&place.configured("one", "", soon));
+    let gateway = place.serve();
+    assert_eq!(gateway.whole_turn("s", "hi").await.0, StatusCode::OK);
+    // the turn is one write, and what puts it on the disk is another
+    while gateway.writes().await < 2 {}
+    gateway.kill();
+    assert_eq!(said(&place.serve(), "s").await, ["hi"]);
+}
+
+#[tokio::test]
 async fn on_a_full_disk_a_turn_ends_as_an_error_and_what_was_acknowledged_stays() {
     let place = Place::new().await;
     place.write(&place.configured("one", "", ""));

@@ -54,6 +54,15 @@ impl Gateway {
         read(request.send().await.expect("a response")).await
     }
 
+    /// How many writes of sessions have ended.
+    pub(crate) async fn writes(&self) -> u64 {
+        let scrape = self.client.get(format!("{}/metrics", self.admin)).send().await;
+        let text = scrape.expect("a scrape").text().await.expect("text");
+        let saves = "understudy_session_store_duration_seconds_count{op=\"save\"} ";
+        let count = text.lines().find_map(|line| line.strip_prefix(saves));
+        count.map_or(0, |count| count.parse().expect("a number"))
+    }
+
     pub(crate) async fn delete(&self, session: &str) -> StatusCode {
         let request = self.client.delete(format!("{}/sessions/{session}", self.api));
         request.send().await.expect("a response").status()
