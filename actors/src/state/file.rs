@@ -125,10 +125,16 @@ impl StateFile {
     /// [`StateError`]; then it is still failing.
     pub async fn probe(&self) -> Result<(), StateError> {
         let filler = vec![0; PROBE_BYTES];
-        let put = move |write: &WriteTransaction| Ok(drop(write.open_table(PROBE)?.insert((), &*filler)?));
+        let put = move |write: &WriteTransaction| {
+            write.open_table(PROBE)?.insert((), &*filler)?;
+            Ok(())
+        };
+        let take_back = |write: &WriteTransaction| {
+            write.open_table(PROBE)?.remove(())?;
+            Ok(())
+        };
         self.write(PROBE_BYTES, put).await?;
-        self.write(0, |write| Ok(drop(write.open_table(PROBE)?.remove(())?)))
-            .await?;
+        self.write(0, take_back).await?;
         self.held.is_well();
         Ok(())
     }

@@ -112,7 +112,7 @@ struct Refused(String);
 /// Sessions, wherever they are.
 enum Place {
     Gateway(Admin),
-    Folder(Folder),
+    Folder(Box<Folder>),
 }
 
 /// A state directory that is taken.
@@ -262,12 +262,12 @@ impl At {
             "state is in memory by configuration: name a folder with --state"
         );
         let store = offline(&config, &state, &clock)?;
-        Ok(Place::Folder(Folder {
+        Ok(Place::Folder(Box::new(Folder {
             store,
             config,
             clock,
             state,
-        }))
+        })))
     }
 }
 

@@ -11,13 +11,14 @@ pub(super) const WINDOWS: Table = Table::new("windows");
 /// What credentials are mixed with before they stand in a key.
 pub(super) const SALT: TableDefinition<'static, (), &'static [u8]> = TableDefinition::new("windows_salt");
 
-/// The salt of the file, and all records. It blocks.
+/// The salt of a file, and all records.
+pub(crate) type Read<K, V> = (Vec<u8>, Vec<(K, V)>);
+
+/// Reads what was learnt. It blocks.
 ///
 /// # Errors
 /// [`StateError`].
-pub(crate) fn read<K: DeserializeOwned, V: DeserializeOwned>(
-    file: &StateFile,
-) -> Result<(Vec<u8>, Vec<(K, V)>), StateError> {
+pub(crate) fn read<K: DeserializeOwned, V: DeserializeOwned>(file: &StateFile) -> Result<Read<K, V>, StateError> {
     let fresh: [u8; 16] = *uuid::Uuid::new_v4().as_bytes();
     file.write_now(|write| {
         write.open_table(WINDOWS)?;
