@@ -174,8 +174,8 @@ impl RegistryActor {
         let id = GenerationId(before.as_ref().map_or(1, |serving| serving.id.0 + 1));
         self.context.telemetry.install(&settings);
         self.context.telemetry.install_tools(inventory.tools().all());
-        let clean = Arc::default();
-        let known = before.as_ref().map_or(&clean, |serving| &serving.ledgers);
+        let first = self.context.ledgers.first();
+        let known = before.as_ref().map_or(first, |serving| &serving.ledgers);
         let ledgers = Arc::new(Ledgers::new(&settings, known, self.context.clock.now()));
         // before the first turn: whoever conducts it looks here
         self.context.ledgers.enter(id, &ledgers);

@@ -4,12 +4,16 @@
 //! |---|---|
 //! | [`dir`](StateDir) | the folder, and the lock that says whose it is |
 //! | [`file`](StateFile) | the file: one writer that commits groups, readers that see a moment |
+//! | `held` | its database, opened again after a failure |
+//! | `copy` | a copy of the file while it is written, and a look at one |
 //! | [`records`] | the configuration that was published, guards, captures |
 //!
 //! Without a folder the same file lies in memory. What may be secret is never stored.
 
+mod copy;
 mod dir;
 mod file;
+mod held;
 mod identity;
 pub mod records;
 mod writer;
@@ -23,6 +27,8 @@ use std::sync::Arc;
 
 use understudy_messages::clock::Clock;
 
+pub(crate) use self::copy::copied;
+pub use self::copy::{Backup, Copier, backup, check};
 pub use self::dir::{Inspected, StateDir, inspect};
 pub use self::file::StateFile;
 pub use self::identity::Identity;
@@ -91,8 +97,11 @@ pub enum StateError {
         why: String,
     },
     /// A record could not be read or written.
-    #[error("state could not be read or written: {0}: look at the disk, then restart")]
+    #[error("state could not be read or written: {0}: look at the disk: it is tried again")]
     Storage(Arc<redb::Error>),
+    /// A write has failed, and the file could not be opened again yet.
+    #[error("state cannot be read or written for now: make room on its disk, or correct its mode; it is tried again")]
+    Failing,
     /// Nothing is written any more.
     #[error("state is not written any more: restart")]
     Closed,
@@ -118,7 +127,7 @@ impl State {
     /// [`StateError`]; nothing that was there has been changed.
     pub fn open(folder: &Path, clock: &Clock) -> Result<Self, StateError> {
         let dir = StateDir::take(folder, clock)?;
-        let file = StateFile::open(&dir.file())?;
+        let file = StateFile::open(&dir.file(), clock)?;
         Self::of(file, Some(dir))
     }
 

@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 use understudy_actors::capacity::{Capacities, Whose};
 use understudy_actors::catalog::CatalogKeeper;
 use understudy_actors::inventory::Loader;
-use understudy_actors::provider::ledger::LedgerBook;
+use understudy_actors::provider::ledger::{LedgerBook, LedgerKeeper};
 use understudy_actors::registry::{Admission, AdmitTurn, Published, RegistryActor, RegistryContext};
 use understudy_actors::session::TranscriptRoom;
 use understudy_actors::session::store::SessionStore;
@@ -43,6 +43,8 @@ use crate::{plugins, sessions};
 
 /// How often recorded samples are moved into their buckets.
 const UPKEEP_EVERY: Duration = Duration::from_secs(5);
+/// How often it is asked whether there is room for state again, while there was none.
+const STATE_PROBE: Duration = Duration::from_secs(1);
 /// How long a client's idle connection is kept, before its first request as well as after one: clients open some in advance.
 /// Longer than usual clients keep theirs (90 s), so that they close first. A connection that the client asks on while it
 /// is closed here is a request without an answer, or with a 408 that was meant for nobody.
@@ -79,6 +81,8 @@ pub struct Shared {
     pub(crate) ledgers: Arc<LedgerBook>,
     /// How many turns there may be.
     pub(crate) capacities: Arc<Capacities>,
+    /// What of that outlives the process.
+    pub(crate) ledger_keeper: Arc<LedgerKeeper>,
     /// Room for request bodies that are still arriving, in KiB.
     pub(crate) arriving: Semaphore,
     /// Responses that later requests may go on from.
@@ -87,6 +91,8 @@ pub struct Shared {
     pub(crate) transcripts: TranscriptRoom,
     /// Where sessions are while nobody works on them; `None`: in memory.
     pub(crate) sessions: Option<Arc<dyn SessionStore>>,
+    /// Leave to make a copy of the state.
+    pub(crate) backups: Semaphore,
     /// Ends the turns that a shutdown does not wait for any longer.
     pub(crate) abort: CancellationToken,
     /// When the app started, in seconds since 1970.
@@ -164,6 +170,8 @@ impl App {
         let (shared, admission, orders) = share(beginning, &options, supervision)?;
         start_upkeep(&shared);
         start_catalogs(&shared);
+        start_ledger_keeper(&shared);
+        start_state_probe(&shared);
         // plugins may take a while: whoever probes meanwhile is answered
         let admin = run(&shared, "admin server", serve_admin(shared.clone(), admin)?);
         let started = async {
@@ -263,6 +271,7 @@ impl App {
             serving.inventory.stop().await;
         }
         self.registry.stop();
+        self.shared.ledger_keeper.keep().await;
         let state = self.shared.state.clone();
         let _closed = tokio::task::spawn_blocking(move || state.close()).await;
     }
@@ -319,13 +328,15 @@ fn share(
     let first = Revision::of(config.clone());
     let (configuration, orders) = Configuration::new(memory::recall(first, fault, &state)?);
     let tap = EventTap::default();
+    let ledger_keeper = LedgerKeeper::open(state.clone(), published.clone(), &supervision)?;
     let sessions = sessions::stored(&config, &state, &supervision, &tap)?;
     let shared = Arc::new(Shared {
         state,
         clock: options.clock.clone(),
         admission: Admission::new(published.clone(), admit.clone(), &supervision),
-        ledgers: Arc::default(),
         capacities: Arc::new(Capacities::new(options.clock.clone(), supervision.telemetry.clone())),
+        ledgers: Arc::new(LedgerBook::after(ledger_keeper.learnt())),
+        ledger_keeper: Arc::new(ledger_keeper),
         arriving: Semaphore::new(http::arriving(config.settings.limits.body)),
         responses: Arc::new(http::Responses::new(
             options.clock.clone(),
@@ -333,6 +344,7 @@ fn share(
         )),
         transcripts: TranscriptRoom::of(config.settings.session.resident),
         sessions,
+        backups: Semaphore::new(1),
         abort: CancellationToken::new(),
         started: crate::unix_seconds(&options.clock),
         began: options.clock.now(),
@@ -405,6 +417,26 @@ fn start_upkeep(shared: &Arc<Shared>) {
             let _ran = tokio::task::spawn_blocking(move || telemetry.upkeep()).await;
         }
     });
+}
+
+/// Finds out when there is room for state again.
+fn start_state_probe(shared: &Shared) {
+    let (clock, state) = (shared.clock.clone(), shared.state.clone());
+    shared.supervision.tasks.spawn_until_stop("state probe", async move {
+        loop {
+            clock.sleep(STATE_PROBE).await;
+            if state.file().is_failing() {
+                let _still_failing = state.file().probe().await;
+            }
+        }
+    });
+}
+
+/// Keeps what is learnt of providers.
+fn start_ledger_keeper(shared: &Arc<Shared>) {
+    let keeper = shared.ledger_keeper.clone();
+    let run = async move { keeper.run().await };
+    shared.supervision.tasks.spawn_until_stop("ledgers", run);
 }
 
 /// Looks at the lists of models of those providers that are to be asked for one.

@@ -10,6 +10,7 @@ mod output;
 mod plugins;
 mod providers;
 mod serve;
+mod sessions;
 mod signals;
 mod sim;
 mod state;
@@ -53,6 +54,12 @@ enum Command {
     Providers(providers::Command),
     /// Say what is wrong with a gateway, and mend what is safe to mend.
     Doctor(doctor::Args),
+    /// Look at sessions, and carry them from one gateway to another.
+    #[command(subcommand)]
+    Sessions(sessions::Command),
+    /// Copy what outlives the process, and look at a copy.
+    #[command(subcommand)]
+    State(state::Command),
     /// Work on configuration files.
     #[command(subcommand)]
     Config(config::Command),
@@ -107,6 +114,8 @@ async fn run(command: Command, json: bool, hosts: Hosts) -> anyhow::Result<Exit>
         Command::Plugins(command) => plugins::run(command, json, &hosts).await,
         Command::Providers(command) => providers::run(command, json).await,
         Command::Doctor(args) => doctor::run(args, json, &hosts).await,
+        Command::Sessions(command) => sessions::run(command, json).await,
+        Command::State(command) => state::run(command, json).await,
         Command::Config(command) => config::run(command, json),
     }
 }

@@ -10,6 +10,7 @@ mod error;
 mod exposed;
 mod gathered;
 mod headers;
+mod kept;
 mod ledger;
 mod models;
 mod native;
@@ -27,6 +28,7 @@ use actix_web::{FromRequest, Handler, HttpRequest, Resource, Responder};
 
 pub(crate) use self::body::arriving;
 pub(crate) use self::responses::Responses;
+pub(crate) use self::sessions::{Shown, Whole};
 pub(crate) use self::unread::bound_unread;
 use crate::app::Shared;
 
@@ -89,6 +91,15 @@ pub(crate) fn admin(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
             .service(read("/admin/v1/providers", ledger::list))
             .service(path("/admin/v1/providers/{provider}/reset", ACT).post(ledger::reset))
             .service(path("/admin/v1/providers/{provider}/catalog/refresh", ACT).post(ledger::refresh_catalog))
+            .service(kept_sessions("/admin/v1/sessions"))
+            .service(
+                path("/admin/v1/sessions/{id}", KEEP)
+                    .get(kept::get)
+                    .head(kept::get)
+                    .delete(kept::delete),
+            )
+            .service(read("/admin/v1/sessions/{id}/export", kept::export))
+            .service(path("/admin/v1/state/backup", ACT).post(kept::backup))
             .default_service(web::to(error::not_found)),
     );
 }
@@ -121,6 +132,13 @@ fn session(at: &str) -> Resource {
         .head(sessions::get)
         .patch(sessions::choose)
         .delete(sessions::delete)
+}
+
+fn kept_sessions(at: &str) -> Resource {
+    path(at, LOOK_AND_ACT)
+        .get(kept::list)
+        .head(kept::list)
+        .post(kept::import)
 }
 
 fn configuration(at: &str) -> Resource {

@@ -5,7 +5,9 @@
 
 mod book;
 mod breaker;
+mod keeper;
 mod ladder;
+mod learnt;
 mod ticket;
 mod view;
 mod windows;
@@ -15,12 +17,15 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::Notify;
 use understudy_messages::clock::Instant;
 use understudy_messages::failure::Reason;
 use understudy_messages::ids::Name;
 use understudy_messages::settings::{Bound, BreakerSettings, KeyOrder, ProviderSettings};
 
 pub use book::{LedgerBook, Ledgers};
+pub use keeper::LedgerKeeper;
+pub use learnt::Learnt;
 pub use ticket::{Purpose, Settled, Ticket, WindowOpened};
 pub use view::{CandidateState, CandidateView, CredentialView, ProviderView};
 
@@ -80,6 +85,8 @@ pub struct Ledger {
     /// Of each listed model.
     pulses: BTreeMap<Name, Pulse>,
     record: Arc<Record>,
+    /// Told when something has happened to what outlives the process.
+    changed: Arc<Notify>,
 }
 
 /// What is known of a provider, shared by the generations that have it unchanged.
@@ -142,7 +149,9 @@ impl Ledger {
         if refusals.len() >= MOST_REFUSALS {
             refusals.clear();
         }
-        refusals.insert(model.clone());
+        if refusals.insert(model.clone()) {
+            self.changed.notify_waiters();
+        }
     }
 
     /// Whether `model` has refused to go on from a text that stood last.
@@ -239,6 +248,8 @@ impl Ledger {
         let mut windows = lock(&self.account.windows);
         let done = work(&mut windows);
         self.account.count.store(windows.len(), Ordering::Release);
+        drop(windows);
+        self.changed.notify_waiters();
         done
     }
 

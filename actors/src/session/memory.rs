@@ -16,7 +16,8 @@ use understudy_messages::ids::{ModelRef, Name, SessionKey};
 use understudy_messages::session::{SessionFault, SessionInfo, SessionView};
 use understudy_messages::tools::FallbackNotice;
 
-use self::remembered::{MOST, Plan, Remembered, size};
+pub(super) use self::remembered::{MOST, OVERHEAD};
+use self::remembered::{Plan, Remembered, size};
 pub use self::room::TranscriptRoom;
 use super::store::SessionStore;
 

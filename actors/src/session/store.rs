@@ -1,6 +1,7 @@
 //! Where sessions are while nobody works on them: a port, so that another store can take the place of the one in the state file.
 
 mod codec;
+pub mod portable;
 mod stored;
 mod tables;
 
@@ -14,6 +15,11 @@ use understudy_messages::session::{SessionFault, SessionInfo, SessionView};
 use understudy_messages::tools::FallbackNotice;
 
 pub use self::stored::{StateSessions, StateSessionsOptions};
+pub use self::tables::check;
+use crate::state::Copier;
+
+/// What a copy of the state file has to have of sessions.
+pub const SESSION_TABLES: [Copier; 1] = [tables::copy];
 
 /// What is stored of a session, beside what was said in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,6 +121,10 @@ pub trait SessionStore: Send + Sync {
     /// Makes a change, and ends when it is as durable as this store promises. From then on every [`SessionStore::load`]
     /// finds it.
     fn commit<'a>(&'a self, key: &'a SessionKey, change: SessionChange) -> BoxFuture<'a, Result<(), SessionFault>>;
+
+    /// Puts a session in whole where there is none; where there is one that is [`SessionFault::Changed`]. It is as durable then
+    /// as anything can be.
+    fn restore<'a>(&'a self, key: &'a SessionKey, session: StoredSession) -> BoxFuture<'a, Result<(), SessionFault>>;
 
     /// Forgets a session; `resident` if somebody has told that it was restored or was first committed. Tells whether there
     /// was one.

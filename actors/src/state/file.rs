@@ -7,30 +7,36 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use arc_swap::ArcSwapOption;
 use redb::backends::InMemoryBackend;
 use redb::{
     Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, StorageError, TableDefinition, TableError,
     WriteTransaction,
 };
 
+use understudy_messages::clock::Clock;
+
 use super::StateError;
+use super::held::{Held, Open};
 use super::writer::Writer;
 
 /// How its records are written. A larger one is refused by those that know this one.
 const FORMAT: u64 = 1;
 /// What the file says of itself.
-const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
+pub(super) const META: TableDefinition<'static, &str, u64> = TableDefinition::new("meta");
 /// The key of the format.
 const FORMAT_KEY: &str = "format";
 /// The room for pages that were read or written lately, in bytes.
 const CACHE: usize = 32 << 20;
 
+/// What is written to find out whether there is room again: more than a turn takes, most often.
+pub(super) const PROBE: TableDefinition<'static, (), &'static [u8]> = TableDefinition::new("probe");
+const PROBE_BYTES: usize = 64 << 10;
+
 /// What the process has kept, and the way to keep more.
 #[derive(Debug)]
 pub struct StateFile {
     writer: Writer,
-    database: ArcSwapOption<Database>,
+    held: Arc<Held>,
 }
 
 /// What a file says of itself.
@@ -45,7 +51,7 @@ pub(super) enum Format {
 
 impl StateFile {
     /// Opens a file, or makes it. What was begun and not committed when its last owner died is not in it.
-    pub(super) fn open(path: &Path) -> Result<Self, StateError> {
+    pub(super) fn open(path: &Path, clock: &Clock) -> Result<Self, StateError> {
         match look(path)? {
             Format::Absent => create(path).map_err(|error| StateError::Io {
                 path: path.to_owned(),
@@ -53,24 +59,31 @@ impl StateFile {
             })?,
             Format::Known | Format::NotClosed => {}
         }
-        let database = guarded(path, || builder().set_check_integrity_on_open(true).open(path))?;
-        check_format(path, &database)?;
-        Self::of(database)
+        let place = path.to_owned();
+        let open = move || {
+            let database = guarded(&place, || builder().set_check_integrity_on_open(true).open(&place))?;
+            check_format(&place, &database)?;
+            Ok(database)
+        };
+        Self::opened(Box::new(open), clock)
+    }
+
+    /// A file that is opened in a way of its own, now and whenever it has failed.
+    pub(super) fn opened(open: Open, clock: &Clock) -> Result<Self, StateError> {
+        let database = open()?;
+        Self::of(Held::new(database, Some(open), clock.clone()))
     }
 
     pub(super) fn in_memory() -> Result<Self, StateError> {
         let database = builder().create_with_backend(InMemoryBackend::new());
         let database = database.map_err(|error| StateError::Storage(Arc::new(error.into())))?;
-        Self::of(database)
+        Self::of(Held::new(database, None, Clock::real()))
     }
 
-    fn of(database: Database) -> Result<Self, StateError> {
-        let database = Arc::new(database);
-        let writer = Writer::start(database.clone())?;
-        Ok(Self {
-            writer,
-            database: ArcSwapOption::new(Some(database)),
-        })
+    fn of(held: Held) -> Result<Self, StateError> {
+        let held = Arc::new(held);
+        let writer = Writer::start(held.clone())?;
+        Ok(Self { writer, held })
     }
 
     /// Makes a change, and returns when it is on the disk: together with others that came at the same time, and apart from
@@ -101,12 +114,37 @@ impl StateFile {
         self.writer.write(bytes, false, Box::new(change)).await
     }
 
+    /// Whether something could not be written since [`StateFile::probe`] last found that all can be.
+    pub fn is_failing(&self) -> bool {
+        self.held.is_failing()
+    }
+
+    /// Finds out whether there is room again, by writing something that is large.
+    ///
+    /// # Errors
+    /// [`StateError`]; then it is still failing.
+    pub async fn probe(&self) -> Result<(), StateError> {
+        let filler = vec![0; PROBE_BYTES];
+        let put = move |write: &WriteTransaction| {
+            write.open_table(PROBE)?.insert((), &*filler)?;
+            Ok(())
+        };
+        let take_back = |write: &WriteTransaction| {
+            write.open_table(PROBE)?.remove(())?;
+            Ok(())
+        };
+        self.write(PROBE_BYTES, put).await?;
+        self.write(0, take_back).await?;
+        self.held.is_well();
+        Ok(())
+    }
+
     /// As [`StateFile::write`], for those who may block: before anything serves.
     ///
     /// # Errors
     /// As [`StateFile::write`].
     pub fn write_now(&self, change: impl Fn(&WriteTransaction) -> Result<(), redb::Error>) -> Result<(), StateError> {
-        let database = self.database.load_full().ok_or(StateError::Closed)?;
+        let database = self.held.database()?;
         let write = || -> Result<(), redb::Error> {
             let transaction = database.begin_write()?;
             change(&transaction)?;
@@ -120,7 +158,7 @@ impl StateFile {
     /// # Errors
     /// [`StateError::Storage`].
     pub fn read(&self) -> Result<ReadTransaction, StateError> {
-        let database = self.database.load_full().ok_or(StateError::Closed)?;
+        let database = self.held.database()?;
         let begun = database.begin_read();
         begun.map_err(|error| StateError::Storage(Arc::new(error.into())))
     }
@@ -128,11 +166,11 @@ impl StateFile {
     /// Nothing more is read or written; what is queued is written first. It blocks.
     pub(super) fn close(&self) {
         self.writer.close();
-        self.database.store(None);
+        self.held.close();
     }
 }
 
-fn builder() -> Builder {
+pub(super) fn builder() -> Builder {
     let mut builder = Builder::new();
     builder.set_cache_size(CACHE);
     builder
@@ -174,14 +212,19 @@ fn create(path: &Path) -> io::Result<()> {
     options.write(true).create(true).truncate(true).mode(0o600).open(&new)?;
     let write = || -> Result<(), redb::Error> {
         let database = builder().create(&new)?;
-        let transaction = database.begin_write()?;
-        transaction.open_table(META)?.insert(FORMAT_KEY, FORMAT)?;
-        transaction.commit()?;
+        say_format(&database)?;
         Ok(database.close()?)
     };
     write().map_err(io::Error::other)?;
     fs::rename(&new, path)?;
     path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
+}
+
+/// Says in a new file how it is written.
+pub(super) fn say_format(database: &Database) -> Result<(), redb::Error> {
+    let transaction = database.begin_write()?;
+    transaction.open_table(META)?.insert(FORMAT_KEY, FORMAT)?;
+    Ok(transaction.commit()?)
 }
 
 fn check_format(path: &Path, database: &impl ReadableDatabase) -> Result<(), StateError> {

@@ -3,6 +3,7 @@
 mod captured;
 mod configuration;
 mod guards;
+pub(crate) mod learnt;
 
 use std::time::UNIX_EPOCH;
 
@@ -11,11 +12,21 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use understudy_messages::clock::Clock;
 
+use super::copied;
+
 pub use self::captured::{Captured, captured, note_captured, recorded};
 pub use self::configuration::{Pending, Published, Stored, begin, end, end_now, kept, publish};
 pub use self::guards::Guards;
 
 type Table = TableDefinition<'static, &'static str, &'static [u8]>;
+
+/// Copies all of it into another file.
+pub(super) fn copy(from: &ReadTransaction, to: &WriteTransaction) -> Result<(), redb::Error> {
+    for table in [captured::TABLE, configuration::TABLE, guards::TABLE, learnt::WINDOWS] {
+        copied(from, to, table)?;
+    }
+    copied(from, to, learnt::SALT)
+}
 
 /// All records of a table by key; none where there is no table yet.
 fn all<T: DeserializeOwned>(read: &ReadTransaction, table: Table) -> Result<Vec<(String, T)>, redb::Error> {

@@ -1,3 +1,5 @@
+mod faults;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

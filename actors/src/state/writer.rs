@@ -5,10 +5,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
-use redb::{Database, Durability, StorageError, WriteTransaction};
+use redb::{Durability, StorageError, WriteTransaction};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
 
 use super::StateError;
+use super::held::Held;
 
 /// How many changes may be queued.
 const QUEUE: usize = 4_096;
@@ -36,11 +37,9 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(database: Arc<Database>) -> Result<Self, StateError> {
+    pub(super) fn start(held: Arc<Held>) -> Result<Self, StateError> {
         let (orders, queue) = mpsc::channel(QUEUE);
-        let thread = Builder::new()
-            .name("state".to_owned())
-            .spawn(move || run(&database, queue));
+        let thread = Builder::new().name("state".to_owned()).spawn(move || run(&held, queue));
         let thread = thread.map_err(|error| StateError::Storage(Arc::new(StorageError::Io(error).into())))?;
         Ok(Self {
             orders: Mutex::new(Some(orders)),
@@ -94,23 +93,27 @@ impl fmt::Debug for Writer {
     }
 }
 
-fn run(database: &Database, mut queue: mpsc::Receiver<Order>) {
+fn run(held: &Held, mut queue: mpsc::Receiver<Order>) {
     let (mut group, mut owed) = (Vec::new(), false);
     while queue.blocking_recv_many(&mut group, GROUP) > 0 {
+        held.mend();
         let changes: Vec<&Change> = group.iter().map(|order: &Order| &order.change).collect();
         let durable = group.iter().any(|order| order.durable);
-        let together = commit(database, &changes, durable);
+        let together = commit(held, &changes, durable);
         owed = !(durable && together.is_ok());
         for order in group.drain(..) {
             let made = match &together {
                 Ok(()) => Ok(()),
                 // one of them is to blame, and the others are not
-                Err(_) => commit(database, &[&order.change], order.durable),
+                Err(_) => {
+                    held.mend();
+                    commit(held, &[&order.change], order.durable)
+                }
             };
             answer(order, made);
         }
     }
-    if owed && let Err(error) = commit(database, &[], true) {
+    if owed && let Err(error) = commit(held, &[], true) {
         tracing::error!(%error, "what nobody had waited for is perhaps not on the disk");
     }
 }
@@ -123,7 +126,8 @@ fn answer(order: Order, made: Result<(), StateError>) {
 }
 
 /// All of some changes, or none.
-fn commit(database: &Database, changes: &[&Change], durable: bool) -> Result<(), StateError> {
+fn commit(held: &Held, changes: &[&Change], durable: bool) -> Result<(), StateError> {
+    let database = held.database()?;
     let write = || -> Result<(), redb::Error> {
         let mut transaction = database.begin_write()?;
         if !durable {
@@ -134,10 +138,10 @@ fn commit(database: &Database, changes: &[&Change], durable: bool) -> Result<(),
         }
         Ok(transaction.commit()?)
     };
-    match catch_unwind(AssertUnwindSafe(write)) {
-        Ok(made) => made.map_err(|error| StateError::Storage(Arc::new(error))),
-        Err(_panic) => Err(StateError::Storage(Arc::new(redb::Error::Corrupted(
-            "a change panicked".to_owned(),
-        )))),
-    }
+    let made = catch_unwind(AssertUnwindSafe(write))
+        .unwrap_or_else(|_panic| Err(redb::Error::Corrupted("a change panicked".to_owned())));
+    made.map_err(|error| {
+        held.note(&error);
+        StateError::Storage(Arc::new(error))
+    })
 }

@@ -1,5 +1,6 @@
 //! Questions to the admin listener of a running gateway.
 
+use std::io::Write;
 use std::time::Duration;
 
 use anyhow::Context;
@@ -59,6 +60,33 @@ impl Admin {
         serde_json::from_slice(&body).with_context(|| format!("{url} is not an Understudy admin listener"))
     }
 
+    /// Asks for something about sessions: the status and the answer, whatever it is.
+    pub(super) async fn call(&self, method: &str, path: &str, body: Option<String>) -> anyhow::Result<(u16, Bytes)> {
+        let url = self.url(path);
+        let client = reqwest::Client::builder().no_proxy().build()?;
+        let request = client.request(method.parse()?, &url).body(body.unwrap_or_default());
+        let response = self.send(request, &url).await?;
+        let status = response.status().as_u16();
+        Ok((status, response.bytes().await.context("the answer broke off")?))
+    }
+
+    /// Asks for a file and writes it: how many bytes it has, or the status and the body of another answer.
+    pub(super) async fn fetch(&self, path: &str, to: &mut impl Write) -> anyhow::Result<Result<u64, (u16, Bytes)>> {
+        let url = self.url(path);
+        let client = reqwest::Client::builder().no_proxy().build()?;
+        let mut response = self.send(client.post(&url), &url).await?;
+        let status = response.status().as_u16();
+        if status != 200 {
+            return Ok(Err((status, response.bytes().await.context("the answer broke off")?)));
+        }
+        let mut written = 0;
+        while let Some(chunk) = response.chunk().await.context("the answer broke off")? {
+            to.write_all(&chunk)?;
+            written += chunk.len() as u64;
+        }
+        Ok(Ok(written))
+    }
+
     async fn get_bytes(&self, path: &str) -> anyhow::Result<Bytes> {
         let url = self.url(path);
         let client = reqwest::Client::builder()
@@ -71,21 +99,26 @@ impl Admin {
     }
 
     async fn ask(&self, request: reqwest::RequestBuilder, url: &str) -> anyhow::Result<(u16, Bytes)> {
-        let request = match &self.token {
-            Some(token) => request.bearer_auth(token),
-            None => request,
-        };
-        let response = request.send().await.with_context(|| Unreachable(url.to_owned()))?;
+        let response = self.send(request, url).await?;
         let status = response.status().as_u16();
-        anyhow::ensure!(
-            status != 401,
-            "{url} asks for an admin token: give --token or UNDERSTUDY_ADMIN_TOKEN"
-        );
         anyhow::ensure!(
             status != 404,
             "{url} does not exist: --admin takes the address of `listen.admin`"
         );
         Ok((status, response.bytes().await.context("the answer broke off")?))
+    }
+
+    async fn send(&self, request: reqwest::RequestBuilder, url: &str) -> anyhow::Result<reqwest::Response> {
+        let request = match &self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        };
+        let response = request.send().await.with_context(|| Unreachable(url.to_owned()))?;
+        anyhow::ensure!(
+            response.status() != 401,
+            "{url} asks for an admin token: give --token or UNDERSTUDY_ADMIN_TOKEN"
+        );
+        Ok(response)
     }
 
     fn url(&self, path: &str) -> String {

@@ -37,7 +37,7 @@ pub(super) async fn livez() -> HttpResponse {
     HttpResponse::Ok().json(serde_json::json!({ "ok": true, "status": "live" }))
 }
 
-/// Turns are admitted, or wait for a moment only, and every guard that has to be there is.
+/// Turns are admitted, or wait for a moment only, every guard that has to be there is, and state can be written.
 pub(super) async fn readyz(shared: web::Data<Shared>) -> HttpResponse {
     let mut failing: Vec<String> = Vec::new();
     let mut held = None;
@@ -51,6 +51,7 @@ pub(super) async fn readyz(shared: web::Data<Shared>) -> HttpResponse {
             failing.extend(held.as_ref().map(|_| "plugin-reload".to_owned()));
         }
     }
+    failing.extend(shared.state.file().is_failing().then(|| "state".to_owned()));
     let ready = failing.is_empty();
     probe(ready).json(Readiness {
         ready,

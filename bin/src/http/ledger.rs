@@ -97,6 +97,7 @@ pub(super) async fn reset(
     };
     let model = which.model.as_deref().map(Name::from);
     ledger.reset(model.as_ref());
+    shared.ledger_keeper.keep().await;
     tracing::info!(provider = %ledger.provider(), model = which.model.as_deref(), "ledger reset by an operator");
     HttpResponse::Ok().json(provider(&shared, ledger))
 }

@@ -12,7 +12,9 @@ use understudy_actors::session::{failure, transcript};
 use understudy_messages::ids::{ModelRef, Name, SessionKey, ShardIndex};
 use understudy_messages::ports::ShardPort;
 use understudy_messages::request::Endpoint;
-use understudy_messages::session::{ForgetError, ForgetSession, InspectSession, ListSessions, PinModel, SessionInfo};
+use understudy_messages::session::{
+    ForgetError, ForgetSession, InspectSession, ListSessions, PinModel, SessionInfo, SessionView,
+};
 use understudy_messages::terminal::TurnFailure;
 use understudy_providers::native::{self, Ask, AskError};
 
@@ -30,7 +32,7 @@ const MOST_ON_A_PAGE: usize = 100;
 /// A session as it is shown.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Shown {
+pub(crate) struct Shown {
     id: Name,
     agent: Option<Name>,
     /// The model that was chosen for it.
@@ -50,11 +52,22 @@ struct Standing {
     text: String,
 }
 
+/// A session and what was said in it.
 #[derive(Serialize)]
-struct Whole {
+pub(crate) struct Whole {
     #[serde(flatten)]
     session: Shown,
     messages: Vec<Value>,
+}
+
+impl From<SessionView> for Whole {
+    /// A long transcript takes its time.
+    fn from(view: SessionView) -> Self {
+        Self {
+            messages: transcript(&view.transcript),
+            session: view.info.into(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -75,6 +88,14 @@ struct Deleted<'a> {
 struct Listing {
     limit: Option<usize>,
     cursor: Option<String>,
+}
+
+impl Shown {
+    /// Its name.
+    #[cfg(test)]
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
 }
 
 impl From<SessionInfo> for Shown {
@@ -107,13 +128,15 @@ pub(super) fn ask(shared: &Shared, agent: Option<&str>, body: &[u8]) -> Result<A
 
 /// The session that the path names.
 pub(super) fn key(request: &HttpRequest) -> Result<SessionKey, TurnFailure> {
+    key_of(owner(request), request)
+}
+
+/// The session of this client key that the path names.
+pub(super) fn key_of(owner: Option<u32>, request: &HttpRequest) -> Result<SessionKey, TurnFailure> {
     let id: String = request.match_info().load().unwrap_or_default();
     let plain = (1..=256).contains(&id.len()) && id.bytes().all(|byte| matches!(byte, b' '..=b'~'));
     match plain {
-        true => Ok(SessionKey::Keyed {
-            owner: owner(request),
-            key: id.into(),
-        }),
+        true => Ok(SessionKey::Keyed { owner, key: id.into() }),
         false => Err(TurnFailure::ours(
             400,
             "invalid_session_id",
@@ -129,7 +152,8 @@ pub(super) async fn list(shared: web::Data<Shared>, request: HttpRequest) -> Htt
 
 /// `GET /v1/sessions/{id}`
 pub(super) async fn get(shared: web::Data<Shared>, request: HttpRequest) -> HttpResponse {
-    answered(inspected(&shared, &request).await)
+    let shown = async { inspected(&shared, &key(&request)?).await };
+    answered(shown.await)
 }
 
 /// `PATCH /v1/sessions/{id}`
@@ -139,10 +163,11 @@ pub(super) async fn choose(shared: web::Data<Shared>, request: HttpRequest, payl
 
 /// `DELETE /v1/sessions/{id}`
 pub(super) async fn delete(shared: web::Data<Shared>, request: HttpRequest) -> HttpResponse {
-    answered(deleted(&shared, &request).await)
+    let deleted = async { deleted(&shared, &key(&request)?).await };
+    answered(deleted.await)
 }
 
-fn answered(answer: Result<HttpResponse, Refused>) -> HttpResponse {
+pub(super) fn answered(answer: Result<HttpResponse, Refused>) -> HttpResponse {
     answer.unwrap_or_else(|refused| error::respond(Endpoint::Native, &refused.failure, refused.param))
 }
 
@@ -168,7 +193,7 @@ async fn page(shared: &Shared, request: &HttpRequest) -> Result<Page, Refused> {
 }
 
 /// What is stored; where nothing is, what all shards have in memory.
-async fn listed(shared: &Shared, ask: ListSessions) -> Result<Vec<SessionInfo>, TurnFailure> {
+pub(super) async fn listed(shared: &Shared, ask: ListSessions) -> Result<Vec<SessionInfo>, TurnFailure> {
     if let Some(store) = &shared.sessions {
         let page = store.page(ask.owner, ask.after, ask.limit).await;
         return page.map_err(|fault| failure(&fault, &SessionKey::Ephemeral));
@@ -183,21 +208,16 @@ async fn listed(shared: &Shared, ask: ListSessions) -> Result<Vec<SessionInfo>, 
     Ok(found)
 }
 
-async fn inspected(shared: &Shared, request: &HttpRequest) -> Result<HttpResponse, Refused> {
-    let session = key(request)?;
+pub(super) async fn inspected(shared: &Shared, session: &SessionKey) -> Result<HttpResponse, Refused> {
     let ask = InspectSession {
         session: session.clone(),
     };
-    let view = tell(&shard(shared, &session)?.inspect, ask)
+    let view = tell(&shard(shared, session)?.inspect, ask)
         .await?
-        .map_err(|fault| failure(&fault, &session))?
+        .map_err(|fault| failure(&fault, session))?
         .ok_or_else(unknown)?;
-    // a long transcript takes its time
-    let messages = web::block(move || transcript(&view.transcript))
-        .await
-        .map_err(|_| lost())?;
-    let session = view.info.into();
-    Ok(HttpResponse::Ok().json(Whole { session, messages }))
+    let whole = web::block(move || Whole::from(view)).await.map_err(|_| lost())?;
+    Ok(HttpResponse::Ok().json(whole))
 }
 
 async fn chosen(shared: &Shared, request: &HttpRequest, payload: web::Payload) -> Result<HttpResponse, Refused> {
@@ -228,19 +248,24 @@ async fn chosen(shared: &Shared, request: &HttpRequest, payload: web::Payload) -
     Ok(HttpResponse::Ok().json(Shown::from(info)))
 }
 
-async fn deleted(shared: &Shared, request: &HttpRequest) -> Result<HttpResponse, Refused> {
-    let session = key(request)?;
+pub(super) async fn deleted(shared: &Shared, session: &SessionKey) -> Result<HttpResponse, Refused> {
     let id = session.key().cloned().unwrap_or_default();
+    forgotten(shared, session).await?;
+    Ok(HttpResponse::Ok().json(Deleted { id: &id, deleted: true }))
+}
+
+/// Forgets a session that is not at work.
+pub(super) async fn forgotten(shared: &Shared, session: &SessionKey) -> Result<(), TurnFailure> {
     let forget = ForgetSession {
         session: session.clone(),
     };
-    match tell(&shard(shared, &session)?.forget, forget).await? {
-        Ok(()) => Ok(HttpResponse::Ok().json(Deleted { id: &id, deleted: true })),
-        Err(ForgetError::Unknown) => Err(unknown().into()),
-        Err(ForgetError::Fault(fault)) => Err(failure(&fault, &session).into()),
+    match tell(&shard(shared, session)?.forget, forget).await? {
+        Ok(()) => Ok(()),
+        Err(ForgetError::Unknown) => Err(unknown()),
+        Err(ForgetError::Fault(fault)) => Err(failure(&fault, session)),
         Err(ForgetError::Busy) => {
             let hint = "A turn of this session is running or waits. Delete it when all have ended.";
-            Err(TurnFailure::ours(409, "session_busy", hint).into())
+            Err(TurnFailure::ours(409, "session_busy", hint))
         }
     }
 }
@@ -278,7 +303,7 @@ fn bad_listing() -> Refused {
     TurnFailure::ours(400, "invalid_request", &hint).into()
 }
 
-fn unknown() -> TurnFailure {
+pub(super) fn unknown() -> TurnFailure {
     let hint = "No session of this name was found: it had no turn, belongs to another key, was deleted, or nobody used it for too long.";
     TurnFailure::ours(404, "session_not_found", hint)
 }

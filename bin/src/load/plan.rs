@@ -110,7 +110,6 @@ pub(crate) fn configuration(scenario: &Scenario, simulator: SocketAddr) -> Value
     models[MODEL] = json!({ "chain": chain });
     let mut config = json!({
         "listen": { "api": "127.0.0.1:0", "admin": "127.0.0.1:0" },
-        "state": { "store": "memory" },
         "providers": providers,
         "models": models,
         "log": { "level": "error" },

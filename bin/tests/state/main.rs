@@ -1,6 +1,8 @@
 //! What outlives a gateway that is killed: the real program, at any moment.
 
 #[cfg(test)]
+mod around;
+#[cfg(test)]
 mod kept;
 #[cfg(test)]
 mod killed;

@@ -61,7 +61,10 @@ impl Place {
         let folder = std::env::temp_dir().join(format!("understudy-kill-{}-{number}", std::process::id()));
         let _old = fs::remove_dir_all(&folder);
         fs::create_dir_all(folder.join("marks")).expect("a folder");
-        let plan = serde_json::from_value(json!({ "default": { "calls": [{ "answer": { "text": "hello" } }] } }));
+        let plan = serde_json::from_value(json!({
+            "default": { "calls": [{ "answer": { "text": "hello" } }] },
+            "up/poor": { "calls": [{ "status": 402 }] },
+        }));
         let options = SimOptions {
             clock: Clock::real(),
             ..SimOptions::default()
@@ -249,6 +252,11 @@ pub(crate) struct Gateway {
 impl Gateway {
     pub(crate) fn pid(&self) -> u32 {
         self.child.id()
+    }
+
+    /// Where operators ask.
+    pub(crate) fn admin(&self) -> String {
+        self.admin.clone()
     }
 
     /// SIGKILL, and it is gone.

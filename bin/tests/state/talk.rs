@@ -77,7 +77,7 @@ impl Place {
         // writes beyond it fail then, and are not the process's end
         command
             .arg("-c")
-            .arg(format!("trap '' XFSZ; ulimit -f {kib}; exec \"$@\""))
+            .arg(format!("trap '' XFSZ; ulimit -S -f {kib}; exec \"$@\""))
             .arg("bash")
             .arg(own.get_program())
             .args(own.get_args());

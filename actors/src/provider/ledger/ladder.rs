@@ -47,6 +47,21 @@ pub(super) struct Ladder {
     asked_early: bool,
 }
 
+/// A rest as it outlives the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Rested {
+    /// Why.
+    pub(super) reason: Reason,
+    /// How long it still is.
+    pub(super) remaining: Duration,
+    /// How long ago it began.
+    pub(super) since: Duration,
+    /// Whether the provider stated its end.
+    pub(super) stated: bool,
+    /// Rests in a row.
+    pub(super) rests: u32,
+}
+
 /// What a ladder says now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
@@ -74,6 +89,32 @@ impl Ladder {
         };
         ladder.rest(steps, stated, now);
         ladder
+    }
+
+    /// One that rested when the process ended.
+    pub(super) fn restored(rested: Rested, steps: Steps, now: Instant) -> Self {
+        let longest = if rested.stated { LAPSE } else { steps.rest(rested.rests) };
+        Self {
+            reason: rested.reason,
+            until: now + rested.remaining.min(longest),
+            stated: rested.stated,
+            rests: rested.rests,
+            failed: now.checked_sub(rested.since.min(LAPSE)).unwrap_or(now),
+            probing: false,
+            asked_early: false,
+        }
+    }
+
+    /// The rest as it is at `now`; `None` when it is over.
+    pub(super) fn rested(&self, now: Instant) -> Option<Rested> {
+        let remaining = self.until.saturating_duration_since(now);
+        (!remaining.is_zero()).then(|| Rested {
+            reason: self.reason,
+            remaining,
+            since: now.saturating_duration_since(self.failed),
+            stated: self.stated,
+            rests: self.rests,
+        })
     }
 
     /// What it says now.

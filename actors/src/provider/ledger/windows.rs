@@ -7,7 +7,7 @@ use understudy_messages::clock::Instant;
 use understudy_messages::failure::{Failure, Reason};
 use understudy_messages::ids::Name;
 
-use super::ladder::{Ladder, Phase, Steps};
+use super::ladder::{Ladder, Phase, Rested, Steps};
 
 /// How many windows are remembered; beyond it the one that ends soonest is forgotten.
 const MOST: usize = 4096;
@@ -58,6 +58,20 @@ impl Windows {
     /// How many there are, resting or not.
     pub(super) fn len(&self) -> usize {
         self.ladders.len()
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&Scope, &Ladder)> {
+        self.ladders.iter().map(|((scope, _), ladder)| (scope, ladder))
+    }
+
+    /// Puts back one that rested when the process ended, unless that rest is over; none is longer than it can have been.
+    pub(super) fn restore(&mut self, scope: Scope, rested: Rested, now: Instant) {
+        if let Some(steps) = steps(rested.reason).filter(|_| !rested.remaining.is_zero()) {
+            self.make_room();
+            let ladder = Ladder::restored(rested, steps, now);
+            self.ladders.insert((scope, rested.reason), ladder);
+        }
     }
 
     /// The ladders that cover `asked`.

@@ -13,9 +13,9 @@ use super::{Recalled, Taken};
 use crate::session::store::{Header, SessionChange, StoredSession};
 
 /// The most that is kept of what was said in one session, in bytes.
-pub(super) const MOST: usize = 4 << 20;
+pub(in crate::session) const MOST: usize = 4 << 20;
 /// What an item takes beside its text, about.
-pub(super) const OVERHEAD: usize = 48;
+pub(in crate::session) const OVERHEAD: usize = 48;
 
 /// What one session remembers.
 #[derive(Debug)]

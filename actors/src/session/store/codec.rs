@@ -33,8 +33,9 @@ pub(super) enum Unreadable {
     Newer(u8),
 }
 
+/// A header, but for its revision.
 #[derive(Serialize, Deserialize)]
-struct Written {
+pub(super) struct Written {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     agent: Option<Name>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -70,30 +71,56 @@ pub(super) fn minute(time: SystemTime) -> u64 {
     millis(time) / 60_000
 }
 
+impl Written {
+    pub(super) fn of(header: &Header) -> Self {
+        Self {
+            agent: header.agent.clone(),
+            pinned: header.pinned.clone(),
+            last_model: header
+                .last_model
+                .as_ref()
+                .map(|model| (model.provider.clone(), model.model.clone())),
+            fallback: header.fallback.as_ref().map(|notice| Notice {
+                selected: notice.selected.clone(),
+                active: notice.active.clone(),
+                text: notice.text.clone(),
+            }),
+            turns: header.turns,
+            created: millis(header.created),
+            updated: millis(header.updated),
+            first: header.first,
+            next: header.next,
+            slots: header.slots.clone(),
+        }
+    }
+
+    pub(super) fn header(self, revision: u64) -> Header {
+        Header {
+            revision,
+            agent: self.agent,
+            pinned: self.pinned,
+            last_model: self.last_model.map(|(provider, model)| ModelRef::new(provider, model)),
+            fallback: self.fallback.map(|notice| FallbackNotice {
+                selected: notice.selected,
+                active: notice.active,
+                cleared: false,
+                text: notice.text,
+            }),
+            turns: self.turns,
+            created: time(self.created),
+            updated: time(self.updated),
+            first: self.first,
+            next: self.next,
+            slots: self.slots,
+        }
+    }
+}
+
 pub(super) fn written_header(key: &[u8], header: &Header) -> Result<Vec<u8>, serde_json::Error> {
-    let written = Written {
-        agent: header.agent.clone(),
-        pinned: header.pinned.clone(),
-        last_model: header
-            .last_model
-            .as_ref()
-            .map(|model| (model.provider.clone(), model.model.clone())),
-        fallback: header.fallback.as_ref().map(|notice| Notice {
-            selected: notice.selected.clone(),
-            active: notice.active.clone(),
-            text: notice.text.clone(),
-        }),
-        turns: header.turns,
-        created: millis(header.created),
-        updated: millis(header.updated),
-        first: header.first,
-        next: header.next,
-        slots: header.slots.clone(),
-    };
     let mut body = Vec::with_capacity(256);
     body.extend_from_slice(&header.revision.to_le_bytes());
     body.extend_from_slice(&minute(header.updated).to_le_bytes());
-    serde_json::to_writer(&mut body, &written)?;
+    serde_json::to_writer(&mut body, &Written::of(header))?;
     Ok(sealed(&[key], &body))
 }
 
@@ -102,26 +129,7 @@ pub(super) fn header(key: &[u8], record: &[u8]) -> Result<Header, Unreadable> {
     let (revision, _) = stamp(record).ok_or(Unreadable::Damaged)?;
     let json = body.get(16..).ok_or(Unreadable::Damaged)?;
     let written: Written = serde_json::from_slice(json).map_err(|_| Unreadable::Damaged)?;
-    Ok(Header {
-        revision,
-        agent: written.agent,
-        pinned: written.pinned,
-        last_model: written
-            .last_model
-            .map(|(provider, model)| ModelRef::new(provider, model)),
-        fallback: written.fallback.map(|notice| FallbackNotice {
-            selected: notice.selected,
-            active: notice.active,
-            cleared: false,
-            text: notice.text,
-        }),
-        turns: written.turns,
-        created: time(written.created),
-        updated: time(written.updated),
-        first: written.first,
-        next: written.next,
-        slots: written.slots,
-    })
+    Ok(written.header(revision))
 }
 
 pub(super) fn written_turn(key: &[u8], number: u64, said: &[Arc<str>]) -> Vec<u8> {

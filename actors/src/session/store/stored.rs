@@ -17,7 +17,7 @@ use understudy_messages::ids::{Name, SessionKey};
 use understudy_messages::session::{SessionFault, SessionInfo};
 
 use super::codec::{self, Unreadable};
-use super::tables::{self, Applied, KeyPrefix, Written};
+use super::tables::{self, Applied, KeyPrefix, Whole, Written};
 use super::{SessionChange, SessionStore, StoredSession};
 use crate::state::{State, StateError};
 use crate::supervision::Tasks;
@@ -225,6 +225,23 @@ impl StateSessions {
         }
     }
 
+    async fn put(&self, session: &SessionKey, whole: &StoredSession) -> Result<(), SessionFault> {
+        let key = self.key(session)?;
+        let unwritable = |error: serde_json::Error| SessionFault::Store(error.to_string().into());
+        let whole = Whole::new(key, whole).map_err(unwritable)?;
+        let (made, bytes) = (Arc::new(AtomicBool::new(false)), whole.len());
+        let told = made.clone();
+        let change = move |write: &WriteTransaction| {
+            told.store(tables::put(write, &whole)?, Ordering::Release);
+            Ok(())
+        };
+        self.write(true, bytes, change).await?;
+        match made.load(Ordering::Acquire) {
+            true => Ok(()),
+            false => Err(SessionFault::Changed),
+        }
+    }
+
     async fn deleted(&self, session: &SessionKey) -> Result<bool, SessionFault> {
         let key = self.key(session)?;
         let found = Arc::new(AtomicBool::new(false));
@@ -269,6 +286,24 @@ impl SessionStore for StateSessions {
                 self.known.fetch_add(1, Ordering::Relaxed);
                 self.options.telemetry.sessions().happened(SessionEvent::Created, 1);
             }
+            Ok(())
+        }
+        .boxed()
+    }
+
+    fn restore<'a>(&'a self, key: &'a SessionKey, session: StoredSession) -> BoxFuture<'a, Result<(), SessionFault>> {
+        async move {
+            let began = self.options.clock.now();
+            let put = self.put(key, &session).await;
+            if put == Err(SessionFault::Changed) {
+                // there is one: no fault of the store
+                return put;
+            }
+            self.noted(StoreOp::Save, began, Some(key), put)?;
+            self.known.fetch_add(1, Ordering::Relaxed);
+            let metrics = self.options.telemetry.sessions();
+            metrics.happened(SessionEvent::Created, 1);
+            metrics.passivated(1.0);
             Ok(())
         }
         .boxed()

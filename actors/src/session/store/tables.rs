@@ -5,13 +5,14 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, TableDefinition, WriteTransaction};
+use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, TableDefinition, TableError, WriteTransaction};
 use understudy_messages::ids::Name;
 use understudy_messages::session::SessionInfo;
 
 use super::codec::{self, Unreadable};
 use super::stored::ReadError;
 use super::{SessionChange, StoredSession};
+use crate::state::copied;
 
 type Bytes = &'static [u8];
 
@@ -185,6 +186,81 @@ impl Written {
         }
         Ok(())
     }
+}
+
+/// Puts a session in whole, unless there is one. Tells whether it was put in.
+pub(super) fn put(write: &WriteTransaction, whole: &Whole) -> Result<bool, redb::Error> {
+    let key = &*whole.key;
+    let mut sessions = write.open_table(SESSIONS)?;
+    if sessions.get(key)?.is_some() {
+        return Ok(false);
+    }
+    sessions.insert(key, &*whole.header)?;
+    write.open_table(USED)?.insert((whole.minute, key), ())?;
+    let mut turns = write.open_table(TURNS)?;
+    for (number, turn) in &whole.turns {
+        turns.insert((key, *number), &**turn)?;
+    }
+    Ok(true)
+}
+
+/// A whole session as it is written.
+pub(super) struct Whole {
+    key: Vec<u8>,
+    header: Vec<u8>,
+    minute: u64,
+    turns: Vec<(u64, Vec<u8>)>,
+}
+
+impl Whole {
+    pub(super) fn new(key: Vec<u8>, session: &StoredSession) -> Result<Self, serde_json::Error> {
+        let header = &session.header;
+        let numbered = (header.first..header.next).zip(&session.turns);
+        Ok(Self {
+            header: codec::written_header(&key, header)?,
+            minute: codec::minute(header.updated),
+            turns: numbered
+                .map(|(number, said)| (number, codec::written_turn(&key, number, said)))
+                .collect(),
+            key,
+        })
+    }
+
+    /// About how many bytes it holds.
+    pub(super) fn len(&self) -> usize {
+        self.header.len() + self.turns.iter().map(|(_, turn)| turn.len()).sum::<usize>()
+    }
+}
+
+/// Copies all sessions into another file.
+pub(super) fn copy(from: &ReadTransaction, to: &WriteTransaction) -> Result<(), redb::Error> {
+    copied(from, to, SESSIONS)?;
+    copied(from, to, TURNS)?;
+    copied(from, to, USED)?;
+    copied(from, to, SALT)
+}
+
+/// Reads every record of sessions: how many there are, and how many of them cannot be read.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn check(read: &ReadTransaction) -> Result<(u64, u64), redb::Error> {
+    let (mut sessions, mut damaged) = (0, 0);
+    let table = match read.open_table(SESSIONS) {
+        Ok(table) => table,
+        Err(TableError::TableDoesNotExist(_)) => return Ok((0, 0)),
+        Err(error) => return Err(error.into()),
+    };
+    for entry in table.iter()? {
+        let (key, _) = entry?;
+        sessions += 1;
+        match session(read, key.value()) {
+            Ok(_) => {}
+            Err(ReadError::Unreadable(_)) => damaged += 1,
+            Err(ReadError::Store(error)) => return Err(error),
+        }
+    }
+    Ok((sessions, damaged))
 }
 
 /// Removes a session and what was said in it, damaged or not. Tells whether there was one.

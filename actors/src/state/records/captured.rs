@@ -8,7 +8,7 @@ use understudy_messages::ids::Name;
 use super::{Table, all, all_written, put};
 use crate::state::{StateError, StateFile};
 
-const TABLE: Table = Table::new("captures");
+pub(super) const TABLE: Table = Table::new("captures");
 
 /// The source of one plugin that serves.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

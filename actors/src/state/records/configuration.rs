@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::{Table, all, put, remove};
 use crate::state::{StateError, StateFile};
 
-const TABLE: Table = Table::new("configuration");
+pub(super) const TABLE: Table = Table::new("configuration");
 const PUBLISHED: &str = "published";
 const PENDING: &str = "pending";
 

@@ -9,7 +9,7 @@ use understudy_messages::ids::Name;
 use super::{Table, all, put, remove};
 use crate::state::{StateError, StateFile};
 
-const TABLE: Table = Table::new("guards");
+pub(super) const TABLE: Table = Table::new("guards");
 
 /// Nothing but that it is there.
 #[derive(Serialize, Deserialize)]

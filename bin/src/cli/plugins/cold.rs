@@ -28,11 +28,14 @@ pub(in crate::cli) struct ConfigFile {
 impl ConfigFile {
     /// What the file says.
     pub(in crate::cli) fn settings(&self) -> anyhow::Result<Arc<Settings>> {
+        Ok(Arc::new(self.whole()?.settings))
+    }
+
+    /// The same, with what is said of the process.
+    pub(in crate::cli) fn whole(&self) -> anyhow::Result<ServerConfig> {
         let name = self.file.display().to_string();
         let config = ServerConfig::load(&self.file);
-        let config =
-            config.map_err(|error| anyhow::anyhow!("{}", report::for_people(&name, &error).trim_end().to_owned()))?;
-        Ok(Arc::new(config.settings))
+        config.map_err(|error| anyhow::anyhow!("{}", report::for_people(&name, &error).trim_end().to_owned()))
     }
 
     /// What a gateway with this configuration would find and load: no plugin's code runs.
