@@ -103,7 +103,7 @@ async fn run(command: Command, json: bool, hosts: Hosts) -> anyhow::Result<Exit>
         Command::Plugins(command) => plugins::run(command, json, &hosts).await,
         Command::Providers(command) => providers::run(command, json).await,
         Command::Doctor(args) => doctor::run(args, json, &hosts).await,
-        Command::Config(command) => config::run(command, json),
+        Command::Config(command) => config::run(command, json, &hosts),
     }
 }
 

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use understudy_actors::state::records::recorded;
 use understudy_actors::state::{Inspected, State, StateError, inspect};
 use understudy_messages::clock::Clock;
+use understudy_plugins::hosts::Hosts;
 
 use crate::config::state::{dir_of, usual_dir};
 use crate::config::{ServerConfig, Store};
@@ -55,8 +56,8 @@ impl StateDir {
     }
 
     /// Looks at it without taking it: where it is, and what is found; `None` for memory.
-    pub(super) fn inspect(&self, file: &Path) -> anyhow::Result<Option<(PathBuf, Inspected)>> {
-        let dir = match ServerConfig::load(file) {
+    pub(super) fn inspect(&self, file: &Path, hosts: &Hosts) -> anyhow::Result<Option<(PathBuf, Inspected)>> {
+        let dir = match ServerConfig::load_hosting(file, hosts) {
             Ok(config) => self.of(&config)?,
             Err(_told_elsewhere) => self.of_a_broken_file(file),
         };
@@ -67,8 +68,8 @@ impl StateDir {
     }
 
     /// What served last, as plugins are reported: their digests. `None` where nothing is written down, or somebody holds it.
-    pub(super) fn recorded(&self, file: &Path) -> Option<Value> {
-        let dir = self.of(&ServerConfig::load(file).ok()?).ok()??;
+    pub(super) fn recorded(&self, file: &Path, hosts: &Hosts) -> Option<Value> {
+        let dir = self.of(&ServerConfig::load_hosting(file, hosts).ok()?).ok()??;
         let plugins = recorded(&dir).ok()?.into_iter().map(|(id, captured)| {
             json!({ "id": id, "digest": captured.digest, "generation": captured.generation, "at": captured.at,
                 "status": "recorded", "enabled": true })
