@@ -43,7 +43,7 @@ pub use self::code::Code;
 pub use self::load::{BuildError, Built, Loader};
 pub use self::plan::Planned;
 use self::providers::Offered;
-pub use self::report::Report;
+pub use self::report::{About, Report};
 pub use self::routes::Routed;
 pub use self::staying::Anew;
 use crate::hooks::{Access, Hooks, LoadedPlugin};

@@ -12,6 +12,7 @@ mod operation;
 mod origins;
 mod published;
 pub mod reload;
+mod retention;
 mod roster;
 mod staffing;
 mod sync;
@@ -45,6 +46,7 @@ pub use generation::{Generation, Shard};
 pub use held::Held;
 pub use origins::{Calling, Origins, TooDeep};
 pub use published::Published;
+pub use retention::Retained;
 pub use roster::{CastError, Roster};
 
 use self::admission::Turnstile;

@@ -36,6 +36,7 @@ use understudy_plugins::listeners::Listeners;
 
 use crate::arbiter::SessionArbiter;
 use crate::config::ServerConfig;
+use crate::config::compiled::Compiled;
 use crate::configuration::beginning::Beginning;
 use crate::configuration::{self, Configuration, Order, Revision, memory};
 use crate::http;
@@ -149,7 +150,9 @@ impl App {
         Self::begin(beginning, options, hosts).await
     }
 
-    pub(crate) async fn begin(beginning: Beginning, options: AppOptions, hosts: &Hosts) -> anyhow::Result<Self> {
+    pub(crate) async fn begin(mut beginning: Beginning, options: AppOptions, hosts: &Hosts) -> anyhow::Result<Self> {
+        // whoever has read it may not have known: what is read later is read with them
+        beginning.config.source.compiled = Compiled::of(hosts);
         let (api, api_addr) = listen(beginning.config.api, "listen.api")?;
         let (admin, admin_addr) = listen(beginning.config.admin, "listen.admin")?;
         if let Some(dir) = beginning.state.dir() {

@@ -114,9 +114,9 @@ async fn run(command: Command, json: bool, hosts: Hosts) -> anyhow::Result<Exit>
         Command::Plugins(command) => plugins::run(command, json, &hosts).await,
         Command::Providers(command) => providers::run(command, json).await,
         Command::Doctor(args) => doctor::run(args, json, &hosts).await,
-        Command::Sessions(command) => sessions::run(command, json).await,
-        Command::State(command) => state::run(command, json).await,
-        Command::Config(command) => config::run(command, json),
+        Command::Sessions(command) => sessions::run(command, json, &hosts).await,
+        Command::State(command) => state::run(command, json, &hosts).await,
+        Command::Config(command) => config::run(command, json, &hosts),
     }
 }
 

@@ -87,6 +87,7 @@ pub(crate) fn admin(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
             .service(read("/admin/v1/plugins", plugins::list))
             .service(reload("/admin/v1/plugins/reload"))
             .service(path("/admin/v1/plugins/refresh", ACT).post(plugins::refresh))
+            .service(read("/admin/v1/plugins/{id:.*}", plugins::inspect))
             .service(read("/admin/v1/generations", admin::generations))
             .service(read("/admin/v1/providers", ledger::list))
             .service(path("/admin/v1/providers/{provider}/reset", ACT).post(ledger::reset))

@@ -188,10 +188,10 @@ pub enum Phase {
     Activate,
 }
 
-/// Somebody that a reload waits for.
+/// Somebody that a reload waits for, or that keeps an instance.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Holder {
-    /// What it is: `turn`, or a `call` that belongs to none.
+    /// What it is: `turn`, a `call` that belongs to none, or a `service` that runs.
     pub kind: &'static str,
     /// The turn, or what is called.
     pub id: String,

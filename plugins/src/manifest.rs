@@ -203,6 +203,11 @@ impl Manifest {
         })
     }
 
+    /// Whether it wants to be on where nobody has named it; that of one that is compiled in counts.
+    pub fn is_enabled_by_default(&self) -> bool {
+        self.all.get("enabledByDefault") == Some(&Value::Bool(true))
+    }
+
     /// Checks a plugin's settings against its schema; without one any are right.
     ///
     /// # Errors

@@ -49,7 +49,7 @@ impl Gateway {
     pub fn start_hosting(yaml: &str, options: AppOptions, hosts: Hosts) -> Self {
         understudy::install_tls();
         let yaml = format!("{LISTEN}{yaml}");
-        let config = ServerConfig::parse(&yaml, &|_| None).unwrap_or_else(|error| {
+        let config = ServerConfig::parse_hosting(&yaml, &|_| None, &hosts).unwrap_or_else(|error| {
             panic!("{}", understudy::config::report::for_people("test", &error));
         });
         Self::start_configured(config, options, hosts)

@@ -228,6 +228,42 @@ async fn a_chain_asks_the_provider_that_a_plugin_brings() {
     }
 }
 
+/// The example, in no folder: what it says of itself is compiled in with it.
+struct Folderless;
+
+impl NativePlugin for Folderless {
+    fn id(&self) -> &str {
+        acme::AcmeProvider.id()
+    }
+
+    fn manifest(&self) -> Option<&str> {
+        Some(include_str!(
+            "../../examples/plugins/native-rs-provider/openclaw.plugin.json"
+        ))
+    }
+
+    fn register(&self, api: &mut NativeApi, settings: &Value) -> Result<(), String> {
+        acme::AcmeProvider.register(api, settings)
+    }
+}
+
+#[tokio::test]
+async fn a_chain_may_name_what_a_plugin_that_lies_in_no_folder_declares_while_it_is_on() {
+    let plugins = |simulator: &Simulator| {
+        let url = url(simulator, "acme");
+        format!("plugins: {{ entries: {{ acme-provider: {{ enabled: true, config: {{ baseUrl: \"{url}\" }} }} }} }}\n")
+    };
+    let place = Place::new(both(), plugins, vec![Arc::new(Folderless)]).await;
+    assert_eq!(place.served_by(&question(false)).await, "acme/m");
+    // the gateway that serves reads with the same plugins
+    let reply = place.put(&format!("{}# as before\n", place.written)).await;
+    assert_eq!(reply.status, 200, "{}", reply.text());
+    assert_eq!(place.served_by(&question(false)).await, "acme/m");
+    let off = place.written.replace("enabled: true", "enabled: false");
+    let reply = place.put(&off).await;
+    assert_eq!(reply.status, 422, "{}", reply.text());
+}
+
 #[tokio::test]
 async fn a_plugin_that_does_not_register_leaves_its_candidates_out_and_all_others_as_they_are() {
     let place = Place::new(both(), |_| acme_at("nowhere", ""), vec![Arc::new(acme::AcmeProvider)]).await;

@@ -436,7 +436,8 @@ async fn a_client_of_a_held_answer_hears_nothing_before_the_idle_limit_moves_on(
     let stage = play(&scripts, HOLD).await;
     let asked = question(true);
     let answer = async { read(stage.gateway.chat(&asked, |request| request).await).await };
-    let reply = stage.in_time(Duration::from_secs(1), answer).await;
+    let (target, step) = (ModelRef::new("a", "one"), Duration::from_millis(250));
+    let reply = stage.in_time_from(stage.called(&target, 1), step, answer).await;
     assert_eq!(heard(&reply).text, WHOLE);
     assert!(!reply.text().contains("keep-alive"));
 }

@@ -101,7 +101,7 @@ async fn silence_after_the_finish_reason_ends_within_the_tail() {
     let stage = Stage::set(json!({ "a/m": { "calls": [call] } })).await;
     let response = stage.gateway.chat(&question(true), |request| request).await;
     let began = stage.clock.now();
-    let reply = stage.in_time(Duration::from_millis(500), read(response)).await;
+    let reply = stage.in_time(Duration::from_millis(100), read(response)).await;
     assert!(
         stage.clock.now() - began < Duration::from_secs(30),
         "waited longer than the tail"

@@ -22,6 +22,7 @@ mod let_go;
 mod lists;
 mod origins;
 mod refused;
+mod retained;
 mod waits;
 
 /// What was told to which instance: its number, the turn, the hook.

@@ -157,7 +157,7 @@ impl Stage {
             clock: clock.clone(),
             arbiters: 2,
         };
-        let config = ServerConfig::load(file).expect("a good file");
+        let config = ServerConfig::load_hosting(file, &hosts).expect("a good file");
         Self::of(Gateway::start_configured(config, app, hosts), simulator, clock)
     }
 
@@ -277,6 +277,22 @@ impl Stage {
                 _ = client.get(&livez).send() => self.clock.advance(step),
             }
         }
+    }
+
+    /// The same, once `begun` is over: what has not begun yet must not find its time over.
+    pub async fn in_time_from<T>(
+        &self,
+        begun: impl Future<Output = ()>,
+        step: Duration,
+        work: impl Future<Output = T>,
+    ) -> T {
+        tokio::pin!(work);
+        tokio::select! {
+            biased;
+            done = &mut work => return done,
+            () = begun => {}
+        }
+        self.in_time(step, work).await
     }
 }
 

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde_json::Value;
 use understudy_messages::ids::Name;
 use understudy_plugins::discovery::{Discovery, Finding, Found};
 use understudy_plugins::enablement::Origin;
@@ -36,9 +35,7 @@ impl Candidate {
             Ok(read) => (read.map(|(manifest, _)| Arc::new(manifest)), None),
             Err(error) => (None, Some(format!("its manifest {}", error.message))),
         };
-        let said = manifest
-            .as_ref()
-            .is_some_and(|it| it.all.get("enabledByDefault") == Some(&Value::Bool(true)));
+        let said = manifest.as_ref().is_some_and(|it| it.is_enabled_by_default());
         Self {
             id: plugin.id().into(),
             origin: Origin::Bundled,

@@ -41,3 +41,45 @@ pub enum Code {
     /// Two plugins do the same.
     DoneTwice,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DOCS: &str = include_str!("../../../docs/plugins.md");
+
+    /// The one that is listed after it: a new one does not compile until it has its place.
+    const fn after(code: Code) -> Option<Code> {
+        Some(match code {
+            Code::LoadFailed => Code::OffAndBlocked,
+            Code::OffAndBlocked => Code::Discovery,
+            Code::Discovery => Code::Hidden,
+            Code::Hidden => Code::EntryNotFound,
+            Code::EntryNotFound => Code::NameNotFound,
+            Code::NameNotFound => Code::ServesFromCopy,
+            Code::ServesFromCopy => Code::NoImage,
+            Code::NoImage => Code::SettingNotUsed,
+            Code::SettingNotUsed => Code::SlowRegistration,
+            Code::SlowRegistration => Code::RegistrationRefused,
+            Code::RegistrationRefused => Code::RegistrationWarning,
+            Code::RegistrationWarning => Code::GuardUnknown,
+            Code::GuardUnknown => Code::EngineNotChosen,
+            Code::EngineNotChosen => Code::EngineMissing,
+            Code::EngineMissing => Code::LeftOut,
+            Code::LeftOut => Code::DoneTwice,
+            Code::DoneTwice => return None,
+        })
+    }
+
+    #[test]
+    fn the_documents_list_every_code_and_no_other() {
+        let (_, table) = DOCS.split_once("<!-- codes: begin -->").expect("begins");
+        let (table, _) = table.split_once("<!-- codes: end -->").expect("ends");
+        let listed = table
+            .lines()
+            .filter_map(|line| line.strip_prefix("| `")?.split('`').next());
+        let all = std::iter::successors(Some(Code::LoadFailed), |code| after(*code));
+        let spelt = all.map(|code| serde_json::to_value(code).expect("a word"));
+        assert_eq!(listed.collect::<Vec<_>>(), spelt.collect::<Vec<_>>());
+    }
+}

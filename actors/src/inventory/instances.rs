@@ -88,6 +88,17 @@ impl Inventory {
         self.served(plugins).cloned().collect()
     }
 
+    /// Every instance that it has.
+    pub fn all_instances(&self) -> impl Iterator<Item = &Arc<Served>> {
+        let working = self.plugins.iter().filter_map(|plugin| plugin.working());
+        working.map(|working| &working.served)
+    }
+
+    /// Whether it has this instance.
+    pub fn has_instance(&self, served: &Arc<Served>) -> bool {
+        self.all_instances().any(|own| Arc::ptr_eq(own, served))
+    }
+
     /// Calls of some plugins that belong to no turn.
     pub fn callers(&self, plugins: &[Name], now: Instant) -> Vec<Holder> {
         self.served(plugins).flat_map(|served| served.callers(now)).collect()

@@ -25,6 +25,14 @@ pub struct Report {
     compatibility: Vec<Notice>,
 }
 
+/// One plugin, and what people should know about it.
+#[derive(Serialize)]
+pub struct About {
+    plugin: One,
+    diagnostics: Vec<Diagnostic>,
+    compatibility: Vec<Notice>,
+}
+
 /// One plugin.
 #[derive(Default, Serialize)]
 struct One {
@@ -116,6 +124,18 @@ impl Inventory {
             diagnostics: self.diagnostics.clone(),
             compatibility: self.plugins.iter().flat_map(|plugin| notices(plugin)).collect(),
         }
+    }
+
+    /// One of them, as it is now; `None` where there is none of this id.
+    pub fn about(&self, id: &str) -> Option<About> {
+        let plugin = self.find(id)?;
+        let noted = self.diagnostics.iter();
+        let own = noted.filter(|it| it.plugin_id.as_ref().is_some_and(|it| it.eq_ignore_ascii_case(id)));
+        Some(About {
+            plugin: self.one(plugin, &Asked::of(&self.settings)),
+            diagnostics: own.cloned().collect(),
+            compatibility: notices(plugin),
+        })
     }
 
     fn one(&self, plugin: &Plugin, asked: &Asked) -> One {

@@ -1,7 +1,8 @@
-//! Calls that belong to no turn, by name: read when something waits for them.
+//! What an instance is kept by that belongs to no turn, by name: read when something waits for it.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use understudy_messages::clock::Instant;
 use understudy_messages::registry::Holder;
@@ -51,15 +52,26 @@ impl Served {
     /// The calls under way that belong to no turn.
     pub fn callers(&self, now: Instant) -> Vec<Holder> {
         let calls = self.outside.lock();
-        let row = |(name, since): &(String, Instant)| Holder {
-            kind: "call",
-            id: name.clone(),
+        let row = |(name, since): &(String, Instant)| self.holder("call", name, now.duration_since(*since));
+        calls.open.values().map(row).collect()
+    }
+
+    /// Its services that run, or have not ended yet.
+    pub fn services(&self, now: Instant) -> Vec<Holder> {
+        let running = self.services.running();
+        let row = |(name, since): &(String, Instant)| self.holder("service", name, now.duration_since(*since));
+        running.iter().map(row).collect()
+    }
+
+    fn holder(&self, kind: &'static str, name: &str, age: Duration) -> Holder {
+        Holder {
+            kind,
+            id: name.to_owned(),
             session: None,
             agent: None,
             plugin: Some(self.id.clone()),
             parent: None,
-            age: now.duration_since(*since),
-        };
-        calls.open.values().map(row).collect()
+            age,
+        }
     }
 }

@@ -8,6 +8,7 @@ use actix::Recipient;
 use futures::FutureExt;
 use futures::future::{BoxFuture, Shared};
 use tokio_util::sync::CancellationToken;
+use understudy_messages::clock::Instant;
 use understudy_messages::plugin::CallError;
 use understudy_messages::service::{CallService, ServiceTurn};
 
@@ -22,15 +23,23 @@ const LONGEST: Duration = Duration::from_secs(600);
 /// How a start or a stop ends, for everybody who waits for it.
 type Ending = Shared<BoxFuture<'static, Result<(), Arc<str>>>>;
 
+/// A start, or the stop that it owns.
+struct Begun {
+    name: String,
+    /// When it was started.
+    since: Instant,
+    ending: Ending,
+}
+
 /// The services of one instance.
 pub(super) struct Services {
     names: Vec<String>,
     supervision: Supervision,
     /// The instance, as it is called by message.
     port: OnceLock<Recipient<CallService>>,
-    started: Mutex<Vec<(String, Ending)>>,
+    started: Mutex<Vec<Begun>>,
     /// The stops, in their order: the last that was started is the first.
-    stops: OnceLock<Vec<Ending>>,
+    stops: OnceLock<Vec<Begun>>,
 }
 
 impl Services {
@@ -56,9 +65,13 @@ impl Services {
     pub(super) async fn start(&self) -> Result<(), String> {
         for name in &self.names {
             let start = self.call(name, ServiceTurn::Start, std::future::ready(()).boxed());
-            self.started().push((name.clone(), start.clone()));
-            self.keep_going(&start);
             let clock = &self.supervision.clock;
+            self.started().push(Begun {
+                name: name.clone(),
+                since: clock.now(),
+                ending: start.clone(),
+            });
+            self.keep_going(&start);
             match clock.timeout_at(clock.now() + OBSERVED, start).await {
                 Ok(Ok(())) => {}
                 Ok(Err(why)) => return Err(format!("its service {name} did not start: {why}")),
@@ -73,7 +86,7 @@ impl Services {
         let clock = &self.supervision.clock;
         let mut cleanup = Cleanup::Done;
         for stop in self.stops() {
-            match clock.timeout_at(clock.now() + OBSERVED, stop.clone()).await {
+            match clock.timeout_at(clock.now() + OBSERVED, stop.ending.clone()).await {
                 Ok(Ok(())) => {}
                 Ok(Err(_)) => cleanup = Cleanup::Rejected,
                 Err(_elapsed) => return Cleanup::Late,
@@ -87,7 +100,7 @@ impl Services {
     /// # Errors
     /// All that went wrong: one that fails keeps no other from being stopped.
     pub(super) async fn stopped(&self) -> Result<(), Arc<str>> {
-        let ended = futures::future::join_all(self.stops().iter().cloned()).await;
+        let ended = futures::future::join_all(self.stops().iter().map(|stop| stop.ending.clone())).await;
         let failures: Vec<Arc<str>> = ended.into_iter().filter_map(Result::err).collect();
         match failures.is_empty() {
             true => Ok(()),
@@ -98,7 +111,7 @@ impl Services {
     /// How their stops stand: `None` where none of them was asked for.
     pub(super) fn cleanup(&self) -> Option<Cleanup> {
         let stops = self.stops.get()?;
-        let ended: Vec<_> = stops.iter().map(|stop| stop.peek().cloned()).collect();
+        let ended: Vec<_> = stops.iter().map(|stop| stop.ending.peek().cloned()).collect();
         Some(if ended.contains(&None) {
             Cleanup::Late
         } else if ended.iter().flatten().any(Result::is_err) {
@@ -108,22 +121,37 @@ impl Services {
         })
     }
 
-    fn stops(&self) -> &[Ending] {
+    /// Those that were started and have not ended: their names, and since when.
+    pub(super) fn running(&self) -> Vec<(String, Instant)> {
+        let about = |it: &Begun| (it.name.clone(), it.since);
+        match self.stops.get() {
+            None => self.started().iter().map(about).collect(),
+            Some(stops) => stops
+                .iter()
+                .filter(|stop| stop.ending.peek().is_none())
+                .map(about)
+                .collect(),
+        }
+    }
+
+    fn stops(&self) -> &[Begun] {
         self.stops.get_or_init(|| {
             let started = std::mem::take(&mut *self.started());
-            let mut stops: Vec<Ending> = Vec::with_capacity(started.len());
-            for (name, start) in started.into_iter().rev() {
-                let last = stops.last().cloned();
+            let mut stops: Vec<Begun> = Vec::with_capacity(started.len());
+            for start in started.into_iter().rev() {
+                let last = stops.last().map(|stop| stop.ending.clone());
+                let Begun { name, since, ending } = start;
                 let after = async move {
                     // how they ended makes no difference: this one is stopped all the same
-                    let _ended = start.await;
+                    let _ended = ending.await;
                     if let Some(last) = last {
                         let _ended = last.await;
                     }
                 };
-                stops.push(self.call(&name, ServiceTurn::Stop, after.boxed()));
+                let ending = self.call(&name, ServiceTurn::Stop, after.boxed());
+                stops.push(Begun { name, since, ending });
             }
-            stops.last().iter().for_each(|stop| self.keep_going(stop));
+            stops.last().iter().for_each(|stop| self.keep_going(&stop.ending));
             stops
         })
     }
@@ -162,7 +190,7 @@ impl Services {
         });
     }
 
-    fn started(&self) -> MutexGuard<'_, Vec<(String, Ending)>> {
+    fn started(&self) -> MutexGuard<'_, Vec<Begun>> {
         self.started.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -15,6 +15,7 @@ use super::generation::Generation;
 use super::held::Agents;
 use super::operation::{MOST_HOLDERS, Progress};
 use super::origins::Origins;
+use super::retention::Instances;
 use super::under_way::UnderWay;
 
 /// How often it is looked whether those that a reload waits for have left.
@@ -30,6 +31,7 @@ pub struct Published {
     serving: ArcSwapOption<Generation>,
     /// Those that served before and that somebody may still hold.
     past: Mutex<Vec<Weak<Generation>>>,
+    instances: Instances,
     closing: AtomicBool,
     pub(super) reload: ArcSwapOption<Progress>,
     /// Told of each change of what serves, and of what is being made.
@@ -112,13 +114,35 @@ impl Published {
             _ => GenerationState::Serving,
         };
         let mut all = vec![serving.status(state, serving.inventory.calls(), now)];
-        let past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
-        let held = past.iter().rev().filter_map(Weak::upgrade);
-        all.extend(held.map(|old| {
+        all.extend(self.held().iter().map(|old| {
             let calls = old.inventory.calls_but(&serving.inventory);
             old.status(GenerationState::Retiring, calls, now)
         }));
         all
+    }
+
+    /// Those that served before and are still held, the newest first.
+    fn held(&self) -> Vec<Arc<Generation>> {
+        let past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        past.iter().rev().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The serving one, and then those.
+    pub(super) fn living(&self) -> Vec<Arc<Generation>> {
+        self.load().into_iter().chain(self.held()).collect()
+    }
+
+    /// Every instance that was published and lives.
+    pub(super) const fn instances(&self) -> &Instances {
+        &self.instances
+    }
+
+    /// Whether a reload that is under way is about this plugin.
+    pub(super) fn replaces(&self, plugin: &str) -> bool {
+        let progress = self.reload.load();
+        progress
+            .as_ref()
+            .is_some_and(|it| it.phase != "failed" && it.plugins.iter().any(|id| id.eq_ignore_ascii_case(plugin)))
     }
 
     /// Whether a generation is being made.
@@ -153,6 +177,7 @@ impl Published {
     }
 
     pub(super) fn store(&self, generation: Arc<Generation>) {
+        self.instances.note(&generation);
         let before = self.serving.swap(Some(generation));
         let mut past = self.past.lock().unwrap_or_else(PoisonError::into_inner);
         past.retain(|old| old.strong_count() > 0);

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use redb::ReadTransaction;
 use serde::Serialize;
@@ -22,6 +23,10 @@ const FILE: &str = "state.redb";
 const CAPTURES: &str = "captures";
 /// More than any identity takes.
 const MOST_IDENTITY: u64 = 4 << 10;
+
+/// How often a lock is looked at whose holder is dead, and how long it is waited in between: it is about to become free.
+const MOST_LOOKS: u32 = 100;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
 
 /// A folder that belongs to this process until it ends, however it ends: the system lets go of the lock.
 #[derive(Debug)]
@@ -41,13 +46,9 @@ impl StateDir {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
         let mut lock = options.open(&path).map_err(io_error(&path))?;
-        match lock.try_lock() {
-            Ok(()) => {}
-            Err(TryLockError::WouldBlock) => {
-                let holder = told_by(&mut lock).map(Box::new);
-                return Err(StateError::Held { dir: folder, holder });
-            }
-            Err(TryLockError::Error(error)) => return Err(io_error(&path)(error)),
+        if !has(&mut lock).map_err(io_error(&path))? {
+            let holder = told_by(&mut lock).map(Box::new);
+            return Err(StateError::Held { dir: folder, holder });
         }
         // only now, and no folder that holds something else: neither is this one's to change
         if ours {
@@ -106,6 +107,21 @@ impl StateDir {
         let _told_as_dead_next_time = lock.0.set_len(0);
         let _free_when_the_process_ends = lock.0.unlock();
     }
+}
+
+/// Takes a lock. A holder that is dead may have left it, for a moment, to a child that was about to become another program.
+fn has(lock: &mut File) -> io::Result<bool> {
+    for _ in 0..MOST_LOOKS {
+        match lock.try_lock() {
+            Ok(()) => return Ok(true),
+            Err(TryLockError::Error(error)) => return Err(error),
+            Err(TryLockError::WouldBlock) if told_by(lock).is_some_and(|holder| holder.is_gone()) => {
+                std::thread::sleep(BETWEEN_LOOKS);
+            }
+            Err(TryLockError::WouldBlock) => return Ok(false),
+        }
+    }
+    Ok(false)
 }
 
 /// Who says that it holds a lock; `None` for nobody, or for one that is just writing.

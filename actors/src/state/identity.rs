@@ -41,6 +41,14 @@ impl Identity {
             admin: None,
         }
     }
+
+    /// Whether it is a process of this machine that has ended. Where the system does not say it counts as alive.
+    pub(super) fn is_gone(&self) -> bool {
+        let here = rustix::system::uname().nodename().to_string_lossy() == self.host.as_str();
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.pid));
+        let known = here && self.began.is_some();
+        known && stat.map_or(true, |stat| began(&stat) != self.began)
+    }
 }
 
 /// The start of a process, as its system tells it. The name before it is in brackets and may hold anything.

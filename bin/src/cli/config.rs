@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::Subcommand;
+use understudy_plugins::hosts::Hosts;
 
 use super::{Exit, output};
 use crate::config::{ConfigError, ServerConfig, report, schema, show};
@@ -24,10 +25,10 @@ pub(super) struct File {
     file: PathBuf,
 }
 
-pub(super) fn run(command: Command, json: bool) -> anyhow::Result<Exit> {
+pub(super) fn run(command: Command, json: bool, hosts: &Hosts) -> anyhow::Result<Exit> {
     match command {
-        Command::Check(File { file }) => Ok(check(&file, json)),
-        Command::Show(File { file }) => show(&file, json),
+        Command::Check(File { file }) => Ok(check(&file, json, hosts)),
+        Command::Show(File { file }) => show(&file, json, hosts),
         Command::Schema => {
             output::say_json(&schema::schema());
             Ok(Exit::Fine)
@@ -35,8 +36,8 @@ pub(super) fn run(command: Command, json: bool) -> anyhow::Result<Exit> {
     }
 }
 
-fn check(file: &Path, json: bool) -> Exit {
-    match ServerConfig::load(file) {
+fn check(file: &Path, json: bool, hosts: &Hosts) -> Exit {
+    match ServerConfig::load_hosting(file, hosts) {
         Ok(_) => {
             let name = file.display().to_string();
             match json {
@@ -49,8 +50,8 @@ fn check(file: &Path, json: bool) -> Exit {
     }
 }
 
-fn show(file: &Path, json: bool) -> anyhow::Result<Exit> {
-    match ServerConfig::load(file) {
+fn show(file: &Path, json: bool, hosts: &Hosts) -> anyhow::Result<Exit> {
+    match ServerConfig::load_hosting(file, hosts) {
         Ok(config) => {
             let text = match json {
                 true => show::as_json(&config)?,

@@ -47,7 +47,7 @@ struct Finding {
 
 pub(super) async fn run(args: Args, json: bool, hosts: &Hosts) -> anyhow::Result<Exit> {
     let mended = match args.fix {
-        true => fix::modes(&args.config.settings()?.plugins.load_paths),
+        true => fix::modes(&args.config.settings(hosts)?.plugins.load_paths),
         false => Vec::new(),
     };
     let seen = Seen::look(&args.admin, &args.config, hosts).await?;
@@ -58,7 +58,7 @@ pub(super) async fn run(args: Args, json: bool, hosts: &Hosts) -> anyhow::Result
             args.admin.get("/admin/v1/providers").await?,
         ),
     };
-    let (kept, wrong) = state(&args, seen.cold.is_some()).await?;
+    let (kept, wrong) = state(&args, seen.cold.is_some(), hosts).await?;
     let mut findings = findings(&seen.report, turns);
     findings.extend(lists(&providers));
     findings.extend(wrong);
@@ -92,14 +92,14 @@ pub(super) async fn run(args: Args, json: bool, hosts: &Hosts) -> anyhow::Result
 }
 
 /// Where state lies, and what is wrong with it: a gateway that answers tells, else it is looked at without taking it.
-async fn state(args: &Args, cold: bool) -> anyhow::Result<(String, Option<Finding>)> {
+async fn state(args: &Args, cold: bool, hosts: &Hosts) -> anyhow::Result<(String, Option<Finding>)> {
     if !cold {
         let status = args.admin.get("/admin/v1/status").await?;
         let told = &status["state"];
         let place = told["dir"].as_str().or(told["store"].as_str());
         return Ok((place.unwrap_or("-").to_owned(), None));
     }
-    let Some((dir, found)) = args.state.inspect(&args.config.file)? else {
+    let Some((dir, found)) = args.state.inspect(&args.config.file, hosts)? else {
         return Ok(("memory".to_owned(), None));
     };
     let dir = dir.display();

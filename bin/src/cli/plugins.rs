@@ -4,6 +4,7 @@ mod checkup;
 mod cold;
 mod index;
 mod reload;
+mod retention;
 mod switch;
 
 use clap::Subcommand;
@@ -122,16 +123,22 @@ pub(super) async fn run(command: Command, json: bool, hosts: &Hosts) -> anyhow::
                 },
                 false => Seen::look(&admin, &config, hosts).await?,
             };
-            inspect(&seen, id.as_deref(), json)
+            let retention = match &id {
+                Some(id) if seen.cold.is_none() => retention::of(&admin, id).await,
+                Some(_) | None => Value::Null,
+            };
+            inspect(&seen, id.as_deref(), &retention, json)
         }
         Command::Reload { ids, wait, admin } => reload::run(&ids, wait, &admin, json).await,
         Command::Refresh { admin } => reload::refresh(&admin, json).await,
-        Command::Enable(Switch { ids, config, admin }) => switch::run(&ids, true, &config, &admin, json).await,
-        Command::Disable(Switch { ids, config, admin }) => switch::run(&ids, false, &config, &admin, json).await,
+        Command::Enable(Switch { ids, config, admin }) => switch::run((&ids, true), &config, &admin, json, hosts).await,
+        Command::Disable(Switch { ids, config, admin }) => {
+            switch::run((&ids, false), &config, &admin, json, hosts).await
+        }
         Command::Doctor { config, admin } => Ok(checkup::run(&Seen::load(&admin, &config, hosts).await?, json)),
         Command::Registry { config, state, admin } => {
             let disk = config.look(hosts).await?;
-            index::run(&disk, &admin, || state.recorded(&config.file), json).await
+            index::run(&disk, &admin, || state.recorded(&config.file, hosts), json).await
         }
     }
 }
@@ -160,7 +167,7 @@ fn list(seen: &Seen, enabled: bool, verbose: bool, json: bool) -> Exit {
     if sound { Exit::Fine } else { Exit::Finding }
 }
 
-fn inspect(seen: &Seen, id: Option<&str>, json: bool) -> anyhow::Result<Exit> {
+fn inspect(seen: &Seen, id: Option<&str>, retention: &Value, json: bool) -> anyhow::Result<Exit> {
     let all = items(&seen.report, "plugins").iter();
     let plugins = match id {
         Some(id) => vec![find(&seen.report, id)?],
@@ -169,14 +176,18 @@ fn inspect(seen: &Seen, id: Option<&str>, json: bool) -> anyhow::Result<Exit> {
     let mut shown = plugins.iter().map(|&plugin| (plugin, about(&seen.report, plugin)));
     match (json, id) {
         (true, Some(_)) => shown.for_each(|(plugin, [diagnostics, compatibility])| {
-            output::say_json(&json!({ "plugin": plugin, "diagnostics": diagnostics, "compatibility": compatibility }));
+            output::say_json(
+                &json!({ "plugin": plugin, "diagnostics": diagnostics, "compatibility": compatibility,
+                "runtimeRetention": retention }),
+            );
         }),
         (true, None) => output::say_json(&seen.report),
         (false, _) => {
             let texts = shown
                 .by_ref()
                 .map(|(plugin, [diagnostics, compatibility])| in_full(plugin, &diagnostics, &compatibility));
-            let texts: Vec<String> = seen.caution().into_iter().chain(texts).collect();
+            let kept = Some(retention::in_words(retention)).filter(|text| !text.is_empty());
+            let texts: Vec<String> = seen.caution().into_iter().chain(texts).chain(kept).collect();
             output::say(&texts.join("\n\n"));
         }
     }

@@ -13,6 +13,7 @@ use understudy_providers::sim::{SimOptions, Simulator};
 use super::signals::{Asked, Signals};
 use super::state::StateDir;
 use super::{Exit, log, output, sim};
+use crate::config::compiled::Compiled;
 use crate::config::{ConfigError, LogSettings, ServerConfig, report};
 use crate::configuration::beginning::{Beginning, NoBeginning};
 use crate::{App, AppOptions, open_files};
@@ -41,7 +42,7 @@ struct Source {
 
 pub(super) async fn run(args: Args, json: bool, hosts: &Hosts) -> anyhow::Result<Exit> {
     let options = AppOptions::default();
-    let source = match find(&args, &options.clock).await {
+    let source = match find(&args, &options.clock, hosts).await {
         Ok(source) => source,
         Err(error) => return refuse(error, json),
     };
@@ -64,12 +65,12 @@ pub(super) async fn run(args: Args, json: bool, hosts: &Hosts) -> anyhow::Result
     Ok(exit)
 }
 
-async fn find(args: &Args, clock: &Clock) -> anyhow::Result<Source> {
+async fn find(args: &Args, clock: &Clock, hosts: &Hosts) -> anyhow::Result<Source> {
     let default = Path::new(DEFAULT_FILE);
     let file = args.config.as_deref().or_else(|| default.exists().then_some(default));
     if let Some(file) = file {
         return Ok(Source {
-            beginning: from_file(file, &args.state, clock)?,
+            beginning: from_file(file, &args.state, clock, hosts)?,
             origin: file.display().to_string(),
             simulator: None,
         });
@@ -95,12 +96,13 @@ async fn find(args: &Args, clock: &Clock) -> anyhow::Result<Source> {
 }
 
 /// A file, or what was published from it: where that lies is a word of the file, unless it cannot be read.
-fn from_file(file: &Path, dir: &StateDir, clock: &Clock) -> anyhow::Result<Beginning> {
+fn from_file(file: &Path, dir: &StateDir, clock: &Clock, hosts: &Hosts) -> anyhow::Result<Beginning> {
+    let compiled = Compiled::of(hosts);
     let invalid = |error| Invalid {
         origin: file.display().to_string(),
         error,
     };
-    let state = match ServerConfig::load(file) {
+    let state = match ServerConfig::load_knowing(file, &compiled) {
         Ok(config) => {
             log::start(config.log);
             dir.open(&config, clock)?
@@ -114,7 +116,7 @@ fn from_file(file: &Path, dir: &StateDir, clock: &Clock) -> anyhow::Result<Begin
             State::open(&kept, clock)?
         }
     };
-    Beginning::from_file(file, state).map_err(|error| match error {
+    Beginning::from_file(file, state, &compiled).map_err(|error| match error {
         NoBeginning::Config(error) => invalid(error).into(),
         NoBeginning::State(error) => error.into(),
     })

@@ -15,6 +15,7 @@ use understudy_actors::state::State;
 use understudy_messages::clock::Clock;
 use understudy_messages::ids::SessionKey;
 use understudy_messages::session::{ListSessions, SessionFault};
+use understudy_plugins::hosts::Hosts;
 
 use super::admin::Admin;
 use super::plugins::{ConfigFile, items};
@@ -129,12 +130,12 @@ impl Drop for Folder {
     }
 }
 
-pub(super) async fn run(command: Command, json: bool) -> anyhow::Result<Exit> {
+pub(super) async fn run(command: Command, json: bool, hosts: &Hosts) -> anyhow::Result<Exit> {
     let done = match command {
-        Command::List { limit, cursor, at } => list(&at.place()?, limit, cursor, json).await,
-        Command::Show { which, at } => at.place()?.show(&which).await.map(|it| output::say_json(&it)),
-        Command::Delete { which, at } => delete(&at.place()?, &which, json).await,
-        Command::Export { which, out, at } => export(&at.place()?, &which, out.as_deref(), json).await,
+        Command::List { limit, cursor, at } => list(&at.place(hosts)?, limit, cursor, json).await,
+        Command::Show { which, at } => at.place(hosts)?.show(&which).await.map(|it| output::say_json(&it)),
+        Command::Delete { which, at } => delete(&at.place(hosts)?, &which, json).await,
+        Command::Export { which, out, at } => export(&at.place(hosts)?, &which, out.as_deref(), json).await,
         Command::Import {
             lines,
             id,
@@ -144,7 +145,7 @@ pub(super) async fn run(command: Command, json: bool) -> anyhow::Result<Exit> {
         } => {
             let text = text_of(&lines)?;
             let as_what = As { id, force, client_key };
-            import(&at.place()?, text, &as_what, json).await
+            import(&at.place(hosts)?, text, &as_what, json).await
         }
     };
     match done {
@@ -251,11 +252,11 @@ fn for_people(page: &Value) -> String {
 }
 
 impl At {
-    fn place(&self) -> anyhow::Result<Place> {
+    fn place(&self, hosts: &Hosts) -> anyhow::Result<Place> {
         if !self.offline {
             return Ok(Place::Gateway(self.admin.clone()));
         }
-        let (config, clock) = (self.config.whole()?, Clock::real());
+        let (config, clock) = (self.config.whole(hosts)?, Clock::real());
         let state = self.state.open(&config, &clock)?;
         anyhow::ensure!(
             state.dir().is_some(),

@@ -11,6 +11,7 @@ use understudy_actors::session::store::{SESSION_TABLES, check};
 use understudy_actors::state::records::recorded;
 use understudy_actors::state::{Inspected, State, StateError, backup, check as check_file, inspect};
 use understudy_messages::clock::Clock;
+use understudy_plugins::hosts::Hosts;
 
 use super::admin::Admin;
 use super::plugins::ConfigFile;
@@ -54,7 +55,7 @@ pub(super) enum Command {
     },
 }
 
-pub(super) async fn run(command: Command, json: bool) -> anyhow::Result<Exit> {
+pub(super) async fn run(command: Command, json: bool, hosts: &Hosts) -> anyhow::Result<Exit> {
     match command {
         Command::Check { file } => looked_at(&file, json),
         Command::Backup {
@@ -69,7 +70,7 @@ pub(super) async fn run(command: Command, json: bool) -> anyhow::Result<Exit> {
             anyhow::ensure!(!there, "{} is there: name another file, or say --force", file.display());
             match offline {
                 true => {
-                    let state = state.open(&config.whole()?, &Clock::real())?;
+                    let state = state.open(&config.whole(hosts)?, &Clock::real())?;
                     let copied = backup(&state, &file, &SESSION_TABLES);
                     state.close();
                     copied?;
@@ -168,8 +169,8 @@ impl StateDir {
     }
 
     /// Looks at it without taking it: where it is, and what is found; `None` for memory.
-    pub(super) fn inspect(&self, file: &Path) -> anyhow::Result<Option<(PathBuf, Inspected)>> {
-        let dir = match ServerConfig::load(file) {
+    pub(super) fn inspect(&self, file: &Path, hosts: &Hosts) -> anyhow::Result<Option<(PathBuf, Inspected)>> {
+        let dir = match ServerConfig::load_hosting(file, hosts) {
             Ok(config) => self.of(&config)?,
             Err(_told_elsewhere) => self.of_a_broken_file(file),
         };
@@ -180,8 +181,8 @@ impl StateDir {
     }
 
     /// What served last, as plugins are reported: their digests. `None` where nothing is written down, or somebody holds it.
-    pub(super) fn recorded(&self, file: &Path) -> Option<Value> {
-        let dir = self.of(&ServerConfig::load(file).ok()?).ok()??;
+    pub(super) fn recorded(&self, file: &Path, hosts: &Hosts) -> Option<Value> {
+        let dir = self.of(&ServerConfig::load_hosting(file, hosts).ok()?).ok()??;
         let plugins = recorded(&dir).ok()?.into_iter().map(|(id, captured)| {
             json!({ "id": id, "digest": captured.digest, "generation": captured.generation, "at": captured.at,
                 "status": "recorded", "enabled": true })

@@ -12,12 +12,15 @@ use std::sync::Arc;
 use secrecy::SecretString;
 use tracing::level_filters::LevelFilter;
 use understudy_messages::settings::{AgentSettings, Settings};
+use understudy_plugins::hosts::Hosts;
 
+use compiled::Compiled;
 use field::Reading;
 pub use problem::Problem;
 use source::Source;
 pub use state::{StateSettings, Store};
 
+pub(crate) mod compiled;
 pub(crate) mod document;
 pub(crate) mod edit;
 mod environment;
@@ -118,7 +121,21 @@ impl ServerConfig {
     /// [`ConfigError::Unreadable`] when the file is missing, forbidden, not UTF-8 or larger than 1 MiB;
     /// [`ConfigError::Invalid`] with every problem found in it.
     pub fn load(path: &FilePath) -> Result<Self, ConfigError> {
-        Self::read(&Self::text_of(path).map_err(ConfigError::Unreadable)?, Some(path))
+        Self::load_knowing(path, &Compiled::default())
+    }
+
+    /// As [`ServerConfig::load`], for an app with these hosts: it may name providers that plugins which are compiled into them
+    /// declare in their manifests.
+    ///
+    /// # Errors
+    /// As [`ServerConfig::load`].
+    pub fn load_hosting(path: &FilePath, hosts: &Hosts) -> Result<Self, ConfigError> {
+        Self::load_knowing(path, &Compiled::of(hosts))
+    }
+
+    pub(crate) fn load_knowing(path: &FilePath, compiled: &Compiled) -> Result<Self, ConfigError> {
+        let text = Self::text_of(path).map_err(ConfigError::Unreadable)?;
+        Self::read(&text, Some(path), compiled)
     }
 
     /// What stands in a configuration file.
@@ -127,9 +144,9 @@ impl ServerConfig {
     }
 
     /// Checks the text of a file, or text that belongs to none, with the variables of this process.
-    pub(crate) fn read(text: &str, file: Option<&FilePath>) -> Result<Self, ConfigError> {
+    pub(crate) fn read(text: &str, file: Option<&FilePath>, compiled: &Compiled) -> Result<Self, ConfigError> {
         let folder = file.map(|file| file.parent().unwrap_or(file));
-        let mut config = Self::parse_in(folder, text, &|name| std::env::var(name).ok())?;
+        let mut config = Self::parse_in(folder, text, &|name| std::env::var(name).ok(), compiled)?;
         if let (Some(file), Some(folder)) = (file, folder) {
             config.begin_paths_at(folder);
             config.source.file = Some(file.into());
@@ -162,14 +179,28 @@ impl ServerConfig {
     /// # Errors
     /// [`ConfigError::Invalid`] with every problem, in the order of their lines; a YAML syntax error comes alone.
     pub fn parse(text: &str, env: &Environment<'_>) -> Result<Self, ConfigError> {
-        Self::parse_in(None, text, env)
+        Self::parse_in(None, text, env, &Compiled::default())
     }
 
-    fn parse_in(folder: Option<&FilePath>, text: &str, env: &Environment<'_>) -> Result<Self, ConfigError> {
+    /// As [`ServerConfig::parse`], for an app with these hosts: see [`ServerConfig::load_hosting`].
+    ///
+    /// # Errors
+    /// As [`ServerConfig::parse`].
+    pub fn parse_hosting(text: &str, env: &Environment<'_>, hosts: &Hosts) -> Result<Self, ConfigError> {
+        Self::parse_in(None, text, env, &Compiled::of(hosts))
+    }
+
+    fn parse_in(
+        folder: Option<&FilePath>,
+        text: &str,
+        env: &Environment<'_>,
+        compiled: &Compiled,
+    ) -> Result<Self, ConfigError> {
         let root = raw::parse(text)?;
-        let reading = Reading::new(env, folder);
+        let reading = Reading::new(env, folder, compiled);
         let mut config = validate::server(&reading.root(&root));
         config.source.text = text.into();
+        config.source.compiled = compiled.clone();
         let problems = reading.into_problems();
         if problems.is_empty() {
             Ok(config)

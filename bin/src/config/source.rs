@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
+use super::compiled::Compiled;
 use super::raw::{self, Node, Value};
 
 /// How many bytes of its text's hash name a revision.
@@ -21,6 +22,8 @@ pub(crate) struct Source {
     pub(crate) text: Arc<str>,
     /// The file, if it came from one.
     pub(crate) file: Option<Arc<Path>>,
+    /// What may bring providers that it names: read again, it is read with these.
+    pub(crate) compiled: Compiled,
 }
 
 impl Source {
@@ -125,7 +128,7 @@ mod tests {
             "providers: { a: { api_key: \"${KEY}\" }, b: { api_keys: [plain, \"${B}\"] }, c: { api_key: \"x${C}\" } }";
         let source = Source {
             text: text.into(),
-            file: None,
+            ..Source::default()
         };
         let references = source.references();
         let at = |provider, key, place| references.at(&["providers", provider, key], place);

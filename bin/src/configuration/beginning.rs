@@ -7,6 +7,7 @@ use understudy_actors::state::{State, StateError};
 use understudy_messages::clock::Clock;
 
 use super::Fault;
+use crate::config::compiled::Compiled;
 use crate::config::source::{revision_of, write};
 use crate::config::{ConfigError, ServerConfig, Store, report};
 
@@ -40,19 +41,19 @@ impl Beginning {
     }
 
     /// What a file holds, once what was under way when its last gateway died has been settled.
-    pub(crate) fn from_file(file: &Path, state: State) -> Result<Self, NoBeginning> {
+    pub(crate) fn from_file(file: &Path, state: State, compiled: &Compiled) -> Result<Self, NoBeginning> {
         let (published, pending) = records::kept(state.file())?;
         if let Some(pending) = pending {
             settle(&state, &pending)?;
         }
-        let error = match ServerConfig::load(file) {
+        let error = match ServerConfig::load_knowing(file, compiled) {
             Ok(config) => {
                 let fault = None;
                 return Ok(Self { config, state, fault });
             }
             Err(error) => error,
         };
-        let Some(config) = published.and_then(|published| last_published(&published, file)) else {
+        let Some(config) = published.and_then(|published| last_published(&published, file, compiled)) else {
             return Err(error.into());
         };
         let message = report::for_people(&file.display().to_string(), &error);
@@ -76,9 +77,9 @@ pub(crate) fn open(config: &ServerConfig, usual: Option<PathBuf>, clock: &Clock)
 }
 
 /// The text that was published last, where it belongs to this file and can still be read.
-fn last_published(published: &Published, file: &Path) -> Option<ServerConfig> {
+fn last_published(published: &Published, file: &Path, compiled: &Compiled) -> Option<ServerConfig> {
     let text = published.serving.text.as_ref().filter(|_| is_of(published, file))?;
-    ServerConfig::read(text, Some(file)).ok()
+    ServerConfig::read(text, Some(file), compiled).ok()
 }
 
 /// Whether something was published from a file.
@@ -176,6 +177,10 @@ mod tests {
         state
     }
 
+    fn begun(place: &Place, state: State) -> Result<Beginning, NoBeginning> {
+        Beginning::from_file(&place.file(), state, &Compiled::default())
+    }
+
     fn serves(beginning: &Beginning) -> Arc<str> {
         beginning.config.source.text.clone()
     }
@@ -188,7 +193,7 @@ mod tests {
                 place.holds(text);
             }
             let state = published(place.file(), GOOD).await;
-            let beginning = Beginning::from_file(&place.file(), state).unwrap_or_else(|error| panic!("{error}"));
+            let beginning = begun(&place, state).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(&*serves(&beginning), GOOD);
             let fault = beginning.fault.expect("a fault");
             assert!(fault.message.contains("understudy.yaml"), "{}", fault.message);
@@ -199,9 +204,7 @@ mod tests {
     async fn what_was_published_from_another_file_is_no_beginning() {
         let place = Place::new("another");
         let state = published(place.0.join("other.yaml"), GOOD).await;
-        let refused = Beginning::from_file(&place.file(), state)
-            .err()
-            .expect("nothing to begin with");
+        let refused = begun(&place, state).err().expect("nothing to begin with");
         assert!(matches!(refused, NoBeginning::Config(ConfigError::Unreadable(_))));
     }
 
@@ -210,11 +213,11 @@ mod tests {
         let place = Place::new("edited");
         place.holds(OTHER);
         let state = published(place.file(), GOOD).await;
-        let beginning = Beginning::from_file(&place.file(), state).unwrap_or_else(|error| panic!("{error}"));
+        let beginning = begun(&place, state).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!((&*serves(&beginning), beginning.fault.is_none()), (OTHER, true));
         // also in the midst of a change
         let state = pending(&place, "something else", stored(GOOD, true)).await;
-        let beginning = Beginning::from_file(&place.file(), state).unwrap_or_else(|error| panic!("{error}"));
+        let beginning = begun(&place, state).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(&*serves(&beginning), OTHER);
     }
 
@@ -223,7 +226,7 @@ mod tests {
         let place = Place::new("put-back");
         place.holds(OTHER);
         let state = pending(&place, OTHER, stored(GOOD, true)).await;
-        let beginning = Beginning::from_file(&place.file(), state).unwrap_or_else(|error| panic!("{error}"));
+        let beginning = begun(&place, state).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(&*serves(&beginning), GOOD);
         assert_eq!(fs::read_to_string(place.file()).expect("read"), GOOD);
         assert_eq!(records::kept(beginning.state.file()).expect("read").1, None);
@@ -234,7 +237,7 @@ mod tests {
         let place = Place::new("not-kept");
         place.holds(OTHER);
         let state = pending(&place, OTHER, stored(GOOD, false)).await;
-        let beginning = Beginning::from_file(&place.file(), state).unwrap_or_else(|error| panic!("{error}"));
+        let beginning = begun(&place, state).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(&*serves(&beginning), OTHER);
     }
 }

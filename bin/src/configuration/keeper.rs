@@ -129,7 +129,8 @@ impl Keeper {
         let Some(file) = self.shared.config.source.file.clone() else {
             return Ok(self.known().saved().clone());
         };
-        let read = tokio::task::spawn_blocking(move || (ServerConfig::load(&file), file)).await;
+        let compiled = self.shared.config.source.compiled.clone();
+        let read = tokio::task::spawn_blocking(move || (ServerConfig::load_knowing(&file, &compiled), file)).await;
         let Ok((read, file)) = read else {
             return Err(fault("the file could not be read".to_owned(), Vec::new()));
         };
@@ -203,7 +204,8 @@ impl Keeper {
 
     fn read(&self, text: &str) -> Result<Arc<Revision>, Refused> {
         let started = &self.shared.config;
-        let config = ServerConfig::read(text, started.source.file.as_deref());
+        let source = &started.source;
+        let config = ServerConfig::read(text, source.file.as_deref(), &source.compiled);
         let config = config.map_err(|error| Refused::Invalid(problems(error)))?;
         let hidden = restart::hidden(&config);
         if !hidden.is_empty() {

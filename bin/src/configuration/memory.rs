@@ -47,7 +47,8 @@ fn revive(stored: Stored, started: &ServerConfig) -> Result<Arc<Revision>, Lost>
             "a secret is written out in it, so its text was not kept".to_owned(),
         );
     };
-    let config = match ServerConfig::read(&text, started.source.file.as_deref()) {
+    let source = &started.source;
+    let config = match ServerConfig::read(&text, source.file.as_deref(), &source.compiled) {
         Ok(config) => config,
         Err(error) => {
             let why = report::for_people(&stored.id, &error);

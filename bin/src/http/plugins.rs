@@ -10,7 +10,8 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
-use understudy_actors::inventory::Report;
+use understudy_actors::inventory::{About, Report};
+use understudy_actors::registry::Retained;
 use understudy_messages::ids::{GenerationId, Name};
 use understudy_messages::registry::{Phase, Receipt, Reload, ReloadError, ReloadOutcome, Trigger};
 
@@ -32,6 +33,33 @@ struct Listed {
     generation: GenerationId,
     #[serde(flatten)]
     report: Report,
+}
+
+/// One plugin, and who keeps its instances.
+pub(super) async fn inspect(shared: web::Data<Shared>, id: web::Path<String>) -> HttpResponse {
+    let Some(serving) = shared.published.load() else {
+        return unavailable();
+    };
+    let inspected = Inspected {
+        generation: serving.id,
+        about: serving.inventory.about(&id),
+        runtime_retention: shared.published.retention(&id, shared.clock.now()),
+    };
+    if inspected.about.is_none() && inspected.runtime_retention.is_empty() {
+        let told = format!("There is no plugin {id}. GET /admin/v1/plugins lists them.");
+        return HttpResponse::NotFound().json(json!({ "error": { "message": told } }));
+    }
+    HttpResponse::Ok().json(inspected)
+}
+
+/// What the serving generation has of a plugin; one that has left it may still be kept.
+#[derive(Serialize)]
+struct Inspected {
+    generation: GenerationId,
+    #[serde(flatten)]
+    about: Option<About>,
+    #[serde(rename = "runtimeRetention")]
+    runtime_retention: Vec<Retained>,
 }
 
 /// The reload under way, or one that left something which does not serve; `null` when there is none.

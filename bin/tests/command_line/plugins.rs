@@ -333,6 +333,12 @@ fn a_plugin_of_a_running_gateway_is_taken_anew_when_its_operator_asks() {
     let one = ask(&["plugins", "inspect", "QUIET"]);
     assert_eq!((one.code, &one.json["plugin"]["shape"]), (Some(0), &json!("hook-only")));
     assert_eq!(one.json["plugin"]["activation"][0], "startup: enabled-by-name");
+    let instances = &one.json["runtimeRetention"];
+    assert_eq!(
+        (&instances[0]["state"], &instances[1]),
+        (&json!("serving"), &Value::Null),
+        "{instances}"
+    );
     assert_eq!(ask(&["plugins", "inspect", "nobody"]).code, Some(2));
 }
 

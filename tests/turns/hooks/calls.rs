@@ -1,5 +1,7 @@
 //! What plugins are told of each call of a model: who, how large, how long, and how it was cut off.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use understudy_messages::hooks::Hook;
 
@@ -7,15 +9,23 @@ use super::{Call, Heard, Plugin, asked};
 use crate::stage::{Stage, lead, question, refusal, second, stream, text};
 
 async fn ended(call: Value, streams: bool) -> Value {
+    let hangs = call.get("delay_ms").is_some();
     let heard = Heard::default();
     let plugin = Plugin::new("p").hears(Hook::ModelCallEnded, &heard);
     // a limit of the attempt's own, well before the turn's
     let limits = "defaults:\n  retry: { max_per_target: 0 }\n  timeouts: { whole_last: 60s }\n";
     let stage = Stage::set_guarded(json!({ "a/m": { "calls": [call] } }), limits, vec![plugin.loaded()]).await;
     let question = question(streams);
-    stage
-        .in_time(std::time::Duration::from_secs(1), stage.ask(&question))
-        .await;
+    match hangs {
+        true => {
+            let (target, step) = (lead(), Duration::from_secs(1));
+            stage
+                .in_time_from(stage.called(&target, 1), step, stage.ask(&question))
+                .await
+        }
+        // it ends by itself: a clock that is moved would only end it sooner
+        false => stage.ask(&question).await,
+    };
     heard.await_of(Hook::ModelCallEnded, 1).await[0].facts.clone()
 }
 

@@ -237,7 +237,9 @@ async fn a_guard_that_throws_or_hangs_blocks_with_fixed_words_case_10() {
         for stream in [false, true] {
             for guard in [throws(), hangs()] {
                 let stage = speaking(client.api(), &[one_call("exec"), text("then not")], vec![guard]).await;
-                let reply = stage.in_time(Duration::from_secs(1), ask(&stage, client, stream)).await;
+                let (target, step) = (lead(), Duration::from_millis(250));
+                let asked = ask(&stage, client, stream);
+                let reply = stage.in_time_from(stage.called(&target, 1), step, asked).await;
                 is_proper(&reply, client, stream, "");
                 assert!(calls(client, &reply.body, stream).is_empty());
                 let told = String::from_utf8_lossy(&stage.bodies(&lead())[1]).into_owned();

@@ -174,7 +174,7 @@ async fn a_turn_keeps_its_engine_through_commit_and_then_it_is_disposed_of_case_
             .post(path)
             .header("content-type", "application/json");
         let replaced = async { read(ask.body(r#"{"plugins":["keeper"]}"#).send().await.expect("a response")).await };
-        stage.in_time(Duration::from_secs(1), replaced).await
+        stage.in_time(Duration::from_millis(100), replaced).await
     };
     let (first, replaced) = tokio::join!(first, during);
     assert_eq!((first.status, replaced.status), (200, 200), "{}", replaced.text());

@@ -8,25 +8,31 @@ use understudy_messages::turn::TurnOutcome;
 
 use super::*;
 
-/// The ends that were told, by the request: whether each is a failure.
-fn ends(events: &mut tokio::sync::broadcast::Receiver<SharedEvent>) -> BTreeMap<String, Vec<bool>> {
+/// The ends that were told, by the request: whether each is a failure. An end is told after its client has read the answer: that
+/// of this many requests is waited for.
+async fn ends(
+    events: &mut tokio::sync::broadcast::Receiver<SharedEvent>,
+    requests: usize,
+) -> BTreeMap<String, Vec<bool>> {
     let mut ends = BTreeMap::<String, Vec<bool>>::new();
     loop {
-        match events.try_recv() {
-            Ok(event) => {
-                if let Event::TurnEnded(end) = &*event {
-                    let failed = matches!(
-                        end.outcome,
-                        TurnOutcome::Failed {
-                            after_content: false,
-                            ..
-                        }
-                    );
-                    ends.entry(end.request.to_string()).or_default().push(failed);
+        let event = match ends.len() < requests {
+            true => events.recv().await.expect("the gateway tells, and none is lost"),
+            false => match events.try_recv() {
+                Ok(event) => event,
+                Err(TryRecvError::Empty | TryRecvError::Closed) => return ends,
+                Err(TryRecvError::Lagged(lost)) => panic!("{lost} events are lost"),
+            },
+        };
+        if let Event::TurnEnded(end) = &*event {
+            let failed = matches!(
+                end.outcome,
+                TurnOutcome::Failed {
+                    after_content: false,
+                    ..
                 }
-            }
-            Err(TryRecvError::Empty | TryRecvError::Closed) => return ends,
-            Err(TryRecvError::Lagged(lost)) => panic!("{lost} events are lost"),
+            );
+            ends.entry(end.request.to_string()).or_default().push(failed);
         }
     }
 }
@@ -98,7 +104,7 @@ async fn a_turn_at_a_gate_that_closes_for_good_fails_once_for_everybody_case_t47
             "{path}: {told}"
         );
     }
-    let ends = ends(&mut events);
+    let ends = ends(&mut events, PROTOCOLS.len() + 1).await;
     for (path, ..) in PROTOCOLS {
         assert_eq!(ends.get(path).map(Vec::as_slice), Some(&[true][..]), "{path}: {ends:?}");
     }
@@ -128,7 +134,7 @@ async fn a_turn_whose_client_leaves_at_the_gate_fails_for_nobody_case_t47() {
     };
     let (inside, reloaded) = tokio::join!(stage.ask(&asked), during);
     assert_eq!((inside.status, reloaded.status), (200, 200), "{}", reloaded.text());
-    let ends = ends(&mut events);
+    let ends = ends(&mut events, 1).await;
     assert!(!ends.contains_key("leaves"), "{ends:?}");
     assert_eq!(ends.len(), 1, "{ends:?}");
 }

@@ -95,7 +95,8 @@ impl Generation {
         (rows, omitted)
     }
 
-    fn own_holders(&self, agents: &Agents, most: usize, now: Instant) -> (Vec<Holder>, usize) {
+    /// Those of its own.
+    pub(in crate::registry) fn own_holders(&self, agents: &Agents, most: usize, now: Instant) -> (Vec<Holder>, usize) {
         let names: Vec<Name> = self
             .roster
             .settings()

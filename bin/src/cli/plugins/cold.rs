@@ -27,27 +27,27 @@ pub(in crate::cli) struct ConfigFile {
 
 impl ConfigFile {
     /// What the file says.
-    pub(in crate::cli) fn settings(&self) -> anyhow::Result<Arc<Settings>> {
-        Ok(Arc::new(self.whole()?.settings))
+    pub(in crate::cli) fn settings(&self, hosts: &Hosts) -> anyhow::Result<Arc<Settings>> {
+        Ok(Arc::new(self.whole(hosts)?.settings))
     }
 
     /// The same, with what is said of the process.
-    pub(in crate::cli) fn whole(&self) -> anyhow::Result<ServerConfig> {
+    pub(in crate::cli) fn whole(&self, hosts: &Hosts) -> anyhow::Result<ServerConfig> {
         let name = self.file.display().to_string();
-        let config = ServerConfig::load(&self.file);
+        let config = ServerConfig::load_hosting(&self.file, hosts);
         config.map_err(|error| anyhow::anyhow!("{}", report::for_people(&name, &error).trim_end().to_owned()))
     }
 
     /// What a gateway with this configuration would find and load: no plugin's code runs.
     pub(in crate::cli) async fn look(&self, hosts: &Hosts) -> anyhow::Result<Value> {
-        let (settings, loader) = (self.settings()?, loader_of(hosts)?);
+        let (settings, loader) = (self.settings(hosts)?, loader_of(hosts)?);
         let planned = tokio::task::spawn_blocking(move || loader.plan(settings, None, Anew::default()));
         Ok(serde_json::to_value(planned.await?.report())?)
     }
 
     /// What becomes of the plugins when they are loaded: here, and they end at once.
     pub(in crate::cli) async fn load(&self, hosts: &Hosts) -> anyhow::Result<Value> {
-        let (settings, loader) = (self.settings()?, loader_of(hosts)?);
+        let (settings, loader) = (self.settings(hosts)?, loader_of(hosts)?);
         let inventory = loader.inspect(&settings).await;
         let report = serde_json::to_value(inventory.report());
         inventory.stop().await;

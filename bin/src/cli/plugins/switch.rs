@@ -6,11 +6,13 @@ use std::path::Path;
 use anyhow::Context;
 use serde_json::{Value, json};
 use understudy_messages::settings::Settings;
+use understudy_plugins::hosts::Hosts;
 
 use super::super::admin::{Admin, Unreachable};
 use super::super::{Exit, output};
 use super::cold::ConfigFile;
 use super::items;
+use crate::config::compiled::Compiled;
 use crate::config::source::{revision_of, write};
 use crate::config::{ServerConfig, edit, report};
 
@@ -31,11 +33,11 @@ struct Switched<'a> {
 }
 
 pub(super) async fn run(
-    ids: &[String],
-    on: bool,
+    (ids, on): (&[String], bool),
     config: &ConfigFile,
     admin: &Admin,
     json: bool,
+    hosts: &Hosts,
 ) -> anyhow::Result<Exit> {
     let file = &config.file;
     let unreadable = || format!("{} cannot be read", file.display());
@@ -44,7 +46,7 @@ pub(super) async fn run(
     for id in ids {
         after = edit::switch(&after, id, on)?;
     }
-    let read = ServerConfig::read(&after, Some(file)).map_err(|error| {
+    let read = ServerConfig::read(&after, Some(file), &Compiled::of(hosts)).map_err(|error| {
         anyhow::anyhow!(
             "nothing was written. {}",
             report::for_people("the file", &error).trim_end()

@@ -8,6 +8,7 @@ use std::path::{Path as FilePath, PathBuf};
 
 use understudy_messages::ids::Name;
 
+use super::compiled::Compiled;
 use super::path::Path;
 use super::problem::Problem;
 use super::raw::{Node, Value};
@@ -21,15 +22,17 @@ mod scalar;
 pub(crate) struct Reading<'a> {
     env: &'a Environment<'a>,
     folder: Option<&'a FilePath>,
+    compiled: &'a Compiled,
     problems: RefCell<Vec<Problem>>,
 }
 
 impl<'a> Reading<'a> {
-    /// A reading with variables; relative paths begin at `folder`.
-    pub(crate) fn new(env: &'a Environment<'a>, folder: Option<&'a FilePath>) -> Self {
+    /// A reading with variables, and plugins that may bring providers; relative paths begin at `folder`.
+    pub(crate) fn new(env: &'a Environment<'a>, folder: Option<&'a FilePath>, compiled: &'a Compiled) -> Self {
         Self {
             env,
             folder,
+            compiled,
             problems: RefCell::default(),
         }
     }
@@ -191,6 +194,11 @@ impl<'a> Section<'a> {
     /// Where relative paths begin, where that is known.
     pub(crate) fn folder(&self) -> Option<PathBuf> {
         self.field.reading.folder.map(FilePath::to_owned)
+    }
+
+    /// The plugins that are compiled in and may bring providers.
+    pub(crate) fn compiled(&self) -> Compiled {
+        self.field.reading.compiled.clone()
     }
 
     fn refuse_unknown_keys(&self) {

@@ -10,16 +10,19 @@ use understudy_plugins::discovery::Discovery;
 use understudy_plugins::enablement::{self, Origin};
 use understudy_plugins::manifest::HostKind;
 
+use crate::config::compiled::Compiled;
+
 /// Where plugins declare providers. Manifests are read when a name asks for it, and no plugin's code runs (contract R-22).
 #[derive(Default)]
 pub(super) struct Brought {
     plugins: PluginsSettings,
+    compiled: Compiled,
     declared: OnceCell<BTreeSet<Name>>,
 }
 
 impl Brought {
-    /// The plugins of these settings; relative paths begin at `folder`.
-    pub(super) fn new(plugins: &PluginsSettings, folder: Option<PathBuf>) -> Self {
+    /// The plugins of these settings, and those that are compiled in; relative paths begin at `folder`.
+    pub(super) fn new(plugins: &PluginsSettings, folder: Option<PathBuf>, compiled: Compiled) -> Self {
         let mut plugins = plugins.clone();
         if let Some(folder) = folder {
             plugins
@@ -29,6 +32,7 @@ impl Brought {
         }
         Self {
             plugins,
+            compiled,
             declared: OnceCell::new(),
         }
     }
@@ -48,12 +52,17 @@ impl Brought {
             if !self.plugins.enabled {
                 return BTreeSet::new();
             }
-            let found = Discovery::look(&self.plugins.load_paths).found.into_iter();
-            let manifests = found.map(|found| found.manifest).filter(|manifest| {
+            let found = Discovery::look(&self.plugins.load_paths).found;
+            // a folder comes before what is compiled in under the same id
+            let hidden = |id: &Name| found.iter().any(|it| it.manifest.id.eq_ignore_ascii_case(id));
+            let compiled = self.compiled.enabled(&self.plugins).filter(|it| !hidden(&it.id));
+            let compiled = compiled.flat_map(|it| &it.providers);
+            let manifests = found.iter().map(|found| &found.manifest).filter(|manifest| {
                 let cause = enablement::decide(&self.plugins, &manifest.id, Origin::Config, false);
                 manifest.host == HostKind::Native && cause.enables()
             });
-            manifests.flat_map(|manifest| manifest.providers.clone()).collect()
+            let found = manifests.flat_map(|manifest| &manifest.providers);
+            found.chain(compiled).cloned().collect()
         })
     }
 }
@@ -71,7 +80,11 @@ mod tests {
             ..PluginsSettings::default()
         };
         edit(&mut plugins);
-        Brought::new(&plugins, PathBuf::from(EXAMPLES).parent().map(PathBuf::from))
+        Brought::new(
+            &plugins,
+            PathBuf::from(EXAMPLES).parent().map(PathBuf::from),
+            Compiled::default(),
+        )
     }
 
     #[test]

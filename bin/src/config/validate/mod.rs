@@ -57,7 +57,7 @@ fn no_settings() -> Settings {
 
 fn settings(keys: &mut Section<'_>, settings: &mut Settings) {
     settings.plugins = plugins::plugins(&keys.key("plugins"));
-    let brought = brought::Brought::new(&settings.plugins, keys.folder());
+    let brought = brought::Brought::new(&settings.plugins, keys.folder(), keys.compiled());
     let providers = providers::providers(&keys.key("providers"), brought);
     let models = models::models(&keys.key("models"), &providers);
     (settings.agents, settings.default_agent) = agents::agents(&keys.key("agents"), &providers, &models);

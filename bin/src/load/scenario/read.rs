@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::json;
 
 use super::{Client, Few, Format, Reloads, Scenario, Some0, expect};
+use crate::config::compiled::Compiled;
 use crate::config::field::{Field, Reading, Section};
 use crate::config::{ConfigError, Environment, Problem, ServerConfig, raw};
 use crate::load::plan;
@@ -25,7 +26,8 @@ const LONGEST: usize = 16 << 20;
 /// [`ConfigError::Invalid`] with every problem, those of the gateway's own settings below `gateway`.
 pub(crate) fn parse(text: &str, env: &Environment<'_>) -> Result<Scenario, ConfigError> {
     let root = raw::parse(text)?;
-    let reading = Reading::new(env, None);
+    let compiled = Compiled::default();
+    let reading = Reading::new(env, None, &compiled);
     let scenario = scenario(&reading.root(&root));
     let mut problems = reading.into_problems();
     if problems.is_empty() {
