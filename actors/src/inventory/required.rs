@@ -1,6 +1,7 @@
 //! Which plugins have to serve: guards from outside, and what somebody says has to.
 
 use understudy_messages::hooks::Hook;
+use understudy_messages::ids::Name;
 use understudy_plugins::Registration;
 use understudy_plugins::enablement::{Cause, Origin};
 use understudy_plugins::manifest::Manifest;
@@ -52,6 +53,21 @@ impl Building<'_> {
                 guards
             }
         }
+    }
+
+    /// Whether a plugin that has to guard has guarded, here or before a restart, and would judge nothing with this registration: a
+    /// guard without its hooks is an open gate.
+    pub(super) fn guards_no_longer(&self, id: &Name, registration: &Registration) -> bool {
+        let said = self.settings.plugins.entry(id).and_then(|entry| entry.required);
+        if is_guard(registration) || said == Some(false) {
+            return false;
+        }
+        let serving = self.serving.and_then(|serving| serving.find(id));
+        let judged = serving
+            .filter(|plugin| plugin.required)
+            .and_then(|plugin| plugin.working())
+            .is_some_and(|working| is_guard(&working.loaded.registration));
+        judged || self.loader.state.guards().has(id)
     }
 }
 

@@ -22,6 +22,8 @@ use super::{Code, Failure, Level, Phase, Source, Working, policies, providers, r
 const REGISTER: Duration = Duration::from_secs(30);
 /// What takes longer than this is said.
 const QUICK: Duration = Duration::from_secs(1);
+/// What is said of a guard whose new code judges nothing.
+const NO_LONGER: &str = "guarded, and has registered nothing that guards: mend it, or say `required: false` in its entry where that is meant";
 
 impl Building<'_> {
     /// Makes an instance of a plugin that is on, and puts it to work.
@@ -37,6 +39,14 @@ impl Building<'_> {
             && registration.is_by_message()
             && registration.services.is_empty();
         let working = self.put_to_work(source, access, instance, Some(make).filter(|_| lasts));
+        if self.guards_no_longer(&source.load.id, &working.loaded.registration) {
+            working.served.retire().await;
+            return Err(Failure {
+                phase: Phase::Register,
+                error: NO_LONGER.to_owned(),
+                guards: true,
+            });
+        }
         match self.start_services(&working).await {
             Ok(()) => Ok(working),
             Err(error) => {

@@ -16,6 +16,22 @@ pub(super) struct Signals {
     hangup: Signal,
     interrupt: Signal,
     terminate: Signal,
+    /// A file that may grow no further is an error of whoever writes it, and not the end of the process.
+    _full: Option<Signal>,
+}
+
+/// SIGXFSZ, which has no name among those that can be waited for.
+#[cfg(target_os = "linux")]
+const FILE_IS_FULL: i32 = 25;
+
+#[cfg(target_os = "linux")]
+fn full() -> Option<Signal> {
+    signal(SignalKind::from_raw(FILE_IS_FULL)).ok()
+}
+
+#[cfg(not(target_os = "linux"))]
+fn full() -> Option<Signal> {
+    None
 }
 
 impl Signals {
@@ -26,6 +42,7 @@ impl Signals {
             hangup: signal(SignalKind::hangup()).context("cannot wait for SIGHUP")?,
             interrupt: signal(SignalKind::interrupt()).context("cannot wait for SIGINT")?,
             terminate: signal(SignalKind::terminate()).context("cannot wait for SIGTERM")?,
+            _full: full(),
         })
     }
 

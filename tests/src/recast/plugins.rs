@@ -37,6 +37,8 @@ pub enum Code {
     Throws,
     /// It never has been loaded.
     Hangs,
+    /// It loads, and registers nothing.
+    Guardless,
 }
 
 /// The tool that a plugin guards.
@@ -165,6 +167,7 @@ fn javascript(plugin: &str, code: Code) -> String {
         Code::Unreadable => ("export defau1t {{{", ""),
         Code::Throws => ("", "throw new Error('as its test wants');"),
         Code::Hangs => ("while (true) {}", ""),
+        Code::Guardless => ("", "return;"),
     };
     let tool = tool(plugin);
     format!(

@@ -4,7 +4,7 @@ use understudy_actors::telemetry::{self, HookOutcome};
 use understudy_messages::events::{Decision, Event};
 use understudy_messages::hooks::Hook;
 use understudy_messages::ids::ModelRef;
-use understudy_messages::registry::ReloadOutcome;
+use understudy_messages::registry::{ReloadOutcome, Trigger};
 use understudy_messages::tools::ToolOutcome;
 
 use super::super::driver::{Got, Receipt};
@@ -70,7 +70,11 @@ pub(super) async fn judge(stage: &Stage, receipts: &[Receipt], told: &Told, scra
 }
 
 fn reloaded(scrape: &Scrape) -> u64 {
-    let applied = [("outcome", ReloadOutcome::Applied.as_label())];
+    // the start is counted as well, with a trigger of its own
+    let applied = [
+        ("outcome", ReloadOutcome::Applied.as_label()),
+        ("trigger", Trigger::Api.as_label()),
+    ];
     scrape.count(telemetry::RELOADS.name, &applied)
 }
 
