@@ -183,6 +183,19 @@ fn a_plugin_is_switched_in_the_file_and_nothing_else_is_touched() {
     assert_eq!(listed.json["plugins"], json!([]));
     assert_eq!(place.alone(&["plugins", "enable", "quiet"]).code, Some(0));
     assert_eq!(fs::read_to_string(place.config()).expect("there"), before);
+    let stranger = place.alone(&["plugins", "enable", "quite"]);
+    assert_eq!(
+        stranger.code,
+        Some(1),
+        "a name that is nobody's is written, and told of"
+    );
+    assert!(
+        stranger.json["warnings"]
+            .to_string()
+            .contains("no plugin quite is found"),
+        "{}",
+        stranger.json
+    );
 }
 
 #[test]

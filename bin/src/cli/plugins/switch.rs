@@ -30,6 +30,8 @@ struct Switched<'a> {
     gateway: Option<Value>,
     /// What people should know about the slots that these plugins are chosen for.
     slots: Option<String>,
+    /// Those that are found nowhere.
+    strangers: Vec<String>,
 }
 
 pub(super) async fn run(
@@ -59,12 +61,16 @@ pub(super) async fn run(
         written: after != before,
         gateway: None,
         slots: slots(&read.settings, ids, on),
+        strangers: Vec::new(),
     };
     if switched.written {
         switched.gateway = live(admin, &before, &after).await?;
         if !switched.is_refused() {
             keep(file, &after)?;
         }
+    }
+    if on && !switched.is_refused() {
+        switched.strangers = strangers(&config.look(hosts).await?, ids);
     }
     match json {
         true => output::say_json(&switched.as_json()),
@@ -75,11 +81,27 @@ pub(super) async fn run(
             output::say(&lines.join("\n"));
         }
     }
-    Ok(if switched.is_refused() {
+    Ok(if switched.is_refused() || !switched.strangers.is_empty() {
         Exit::Finding
     } else {
         Exit::Fine
     })
+}
+
+/// Those that no folder has and that are not built in, each with what to do.
+fn strangers(found: &Value, ids: &[String]) -> Vec<String> {
+    let is_found = |id: &String| {
+        let mut plugins = items(found, "plugins").iter();
+        plugins.any(|plugin| plugin["id"].as_str().is_some_and(|it| it.eq_ignore_ascii_case(id)))
+    };
+    let strangers = ids.iter().filter(|id| !is_found(id));
+    strangers
+        .map(|id| {
+            format!(
+                "no plugin {id} is found: look at its spelling and at plugins.load_paths; until then it does not serve"
+            )
+        })
+        .collect()
 }
 
 /// A slot that stays empty, because what it names is switched off.
@@ -130,11 +152,8 @@ impl Switched<'_> {
     fn warnings(&self) -> Vec<&str> {
         let receipt = self.gateway.as_ref().map(|gateway| &gateway["receipt"]);
         let told = receipt.into_iter().flat_map(|receipt| items(receipt, "warnings"));
-        self.slots
-            .as_deref()
-            .into_iter()
-            .chain(told.filter_map(Value::as_str))
-            .collect()
+        let known = self.slots.iter().chain(&self.strangers).map(String::as_str);
+        known.chain(told.filter_map(Value::as_str)).collect()
     }
 
     fn for_people(&self) -> String {
