@@ -112,7 +112,7 @@ async fn fetch(admin: &Admin, file: &Path) -> anyhow::Result<()> {
 fn looked_at(file: &Path, json: bool) -> anyhow::Result<Exit> {
     anyhow::ensure!(file.exists(), "{} does not exist", file.display());
     let Some(found) = check_file(file, check)? else {
-        let text = "it was not closed in order, or somebody has it: the gateway that starts with it puts it right";
+        let text = "it was not closed in order, is cut short, or somebody has it: no whole copy is like this, and of a gateway's own file its next start tells which";
         match json {
             true => output::say_json(&json!({ "file": file, "closed": false })),
             false => output::say(&format!("{}: {text}", file.display())),
