@@ -156,6 +156,36 @@ async fn a_guard_whose_folder_went_away_over_a_restart_blocks_until_it_is_switch
 }
 
 #[tokio::test]
+async fn a_guard_that_guards_nothing_after_a_restart_blocks_until_it_is_said_that_it_need_not() {
+    let place = Place::new().await;
+    place.gate();
+    let with = |required: &str| {
+        let entry = format!("gate: {{ enabled: true{required}, hooks: {{ allowConversationAccess: true }} }}");
+        place.configured("one", &entry, "")
+    };
+    place.write(&with(""));
+    let gateway = place.serve();
+    gateway.serves(&place, &place.text(), "one").await;
+    place.guardless();
+    let reloaded = gateway.reload("gate").await.expect("no panic");
+    assert_eq!(reloaded, Some(StatusCode::CONFLICT));
+    gateway.serves(&place, &place.text(), "one").await;
+    gateway.kill();
+    let gateway = place.serve();
+    let (status, ready) = gateway.get("/readyz").await;
+    assert_eq!(
+        (status, &ready["failing"]),
+        (StatusCode::SERVICE_UNAVAILABLE, &json!(["plugin:gate"]))
+    );
+    let (status, _, body) = gateway.turn().await;
+    assert!(!status.is_success() && body.contains("gate"), "{status} {body}");
+    gateway.kill();
+    let meant = with(", required: false");
+    place.write(&meant);
+    place.serve().serves(&place, &meant, "one").await;
+}
+
+#[tokio::test]
 async fn status_and_doctor_say_where_state_lies_and_how_it_is() {
     let place = Place::new().await;
     place.write(&place.configured("one", "", ""));

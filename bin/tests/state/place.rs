@@ -105,6 +105,14 @@ impl Place {
         self.plugin("gate", GATE);
     }
 
+    /// The same plugin, with code that guards nothing.
+    pub(crate) fn guardless(&self) {
+        self.plugin(
+            "gate",
+            &GATE.replace(r#"{"hook":"before_agent_run"},{"hook":"before_tool_call"}"#, ""),
+        );
+    }
+
     pub(crate) fn plugins(&self) -> PathBuf {
         self.folder.join("plugins")
     }
