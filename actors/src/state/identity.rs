@@ -95,6 +95,23 @@ mod tests {
         assert_eq!(began("nothing"), None);
     }
 
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn a_process_that_lives_is_not_gone_and_one_whose_number_was_given_out_again_is() {
+        let own = Identity::own(&Clock::real());
+        assert!(!own.is_gone());
+        let before = Identity {
+            began: own.began.map(|began| began + 1),
+            ..own.clone()
+        };
+        assert!(before.is_gone());
+        let elsewhere = Identity {
+            host: "elsewhere".to_owned(),
+            ..before
+        };
+        assert!(!elsewhere.is_gone(), "nobody knows from here");
+    }
+
     #[test]
     fn seconds_are_told_as_a_date() {
         assert_eq!(date(0), "1970-01-01 00:00:00 UTC");
