@@ -24,11 +24,16 @@ pub struct Quiet {
 }
 
 /// What the gateways have; the first has nothing.
-pub const PLUGINS: [Quiet; 3] = [
+pub const PLUGINS: [Quiet; 4] = [
     Quiet {
         id: "none",
         about: "no plugin",
         hears: |_| false,
+    },
+    Quiet {
+        id: "one",
+        about: "quiet native, before_prompt_build alone",
+        hears: |hook| hook == Hook::BeforePromptBuild,
     },
     Quiet {
         id: "turns",
