@@ -5,6 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
+use actix::{Actor, Context, Handler, Recipient};
 use bytes::Bytes;
 use criterion::Criterion;
 use futures::FutureExt;
@@ -12,7 +13,7 @@ use understudy::config::ServerConfig;
 use understudy_actors::capacity::{Capacities, CapacityPermit, Whose};
 use understudy_actors::hooks::Hooks;
 use understudy_actors::inventory::{Inventory, Loader};
-use understudy_actors::registry::{Admission, Held, Published, RegistryActor, RegistryContext};
+use understudy_actors::registry::{Admission, AdmitTurn, Held, Published, RegistryActor, RegistryContext};
 use understudy_actors::state::State;
 use understudy_actors::supervision::{ActorKind, Supervision, Tasks};
 use understudy_actors::tap::EventTap;
@@ -20,8 +21,8 @@ use understudy_actors::telemetry::Telemetry;
 use understudy_actors::tools::Tools;
 use understudy_messages::clock::Clock;
 use understudy_messages::ids::{GenerationId, Name, SessionKey, TurnId};
-use understudy_messages::ports::{RegistryPort, Slot};
-use understudy_messages::registry::{RegisterShard, Reload, Trigger};
+use understudy_messages::ports::{ProviderPorts, RegistryPort, Slot};
+use understudy_messages::registry::{RegisterShard, Reload, StartProviders, StartProvidersError, Trigger};
 use understudy_messages::request::Endpoint;
 use understudy_messages::settings::{Bound, Settings};
 use understudy_messages::turn::TurnRequest;
@@ -98,13 +99,15 @@ async fn open(generations: u64) -> (Admission, Vec<Held>) {
         shard: Arc::default(),
         pool: Arc::default(),
         providers: Arc::new([]),
-        settings,
+        settings: settings.clone(),
     };
+    shard.pool.set(Nobody.start().recipient());
     registry.register.send(shard).await.expect("alive").expect("a place");
     let mut held = Vec::new();
-    for _ in 1..generations {
+    for number in 1..generations {
         held.push(enter(&admission, &turn()));
-        registry.reload.send(anew()).await.expect("alive").expect("a reload");
+        let reload = reload(&settings, number);
+        registry.reload.send(reload).await.expect("alive").expect("a reload");
     }
     let serving = published.load().map(|serving| serving.id);
     assert_eq!(serving, Some(GenerationId(generations)), "each reload publishes one");
@@ -115,10 +118,7 @@ fn registry(
     settings: &Arc<Settings>,
     published: &Arc<Published>,
     supervision: &Supervision,
-) -> (
-    RegistryPort,
-    Arc<Slot<actix::Recipient<understudy_actors::registry::AdmitTurn>>>,
-) {
+) -> (RegistryPort, Arc<Slot<Recipient<AdmitTurn>>>) {
     let Supervision {
         tasks,
         clock,
@@ -159,16 +159,33 @@ fn registry(
     (public.expect("started"), asked)
 }
 
-/// The folders of all plugins are looked at anew: there are none.
-fn anew() -> Reload {
+/// Settings of their own for each generation.
+fn reload(settings: &Settings, number: u64) -> Reload {
+    let mut settings = settings.clone();
+    settings.session.idle += Duration::from_secs(number);
     Reload {
         plugins: Vec::new(),
         digests: Default::default(),
-        settings: None,
+        settings: Some(Arc::new(settings)),
         wait: false,
-        trigger: Trigger::Refresh,
+        trigger: Trigger::Api,
         origin: None,
         requester: Default::default(),
         superseded: Default::default(),
+    }
+}
+
+/// Starts no provider: no turn gets that far.
+struct Nobody;
+
+impl Actor for Nobody {
+    type Context = Context<Self>;
+}
+
+impl Handler<StartProviders> for Nobody {
+    type Result = Result<ProviderPorts, StartProvidersError>;
+
+    fn handle(&mut self, _: StartProviders, _: &mut Context<Self>) -> Self::Result {
+        Ok(Arc::new([]))
     }
 }
