@@ -21,15 +21,20 @@ use std::time::Duration;
 
 use criterion::Criterion;
 use understudy_messages::clock::Clock;
+use understudy_tests::bench::{is_asked_for, machine};
 
 /// Where criterion keeps what it measured.
 const KEPT: &str = concat!(env!("CARGO_TARGET_TMPDIR"), "/criterion");
 
 fn main() {
+    if is_asked_for() {
+        println!("{}", machine::describe());
+    }
     let began = Clock::real().wall();
     let mut criterion = Criterion::default()
         .without_plots()
         .sample_size(50)
+        .nresamples(10_000)
         .warm_up_time(Duration::from_millis(500))
         .measurement_time(Duration::from_secs(2))
         .output_directory(Path::new(KEPT))

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use serde_json::Value;
-use understudy_tests::bench::machine;
 
 /// One thing that was measured.
 struct Row {
@@ -28,7 +27,6 @@ pub fn print(folder: &Path, began: SystemTime) {
         return;
     }
     rows.sort_by_key(|row| row.measured);
-    println!("{}", machine::describe());
     for group in rows.chunk_by(|one, next| one.group == next.group) {
         println!("\n{:52}{:>14}{:>9}", group[0].group, "ns", "ratio");
         for row in group {

@@ -10,7 +10,7 @@ use understudy_plugins::hosts::Hosts;
 use understudy_plugins::native::{NativeApi, NativePlugin};
 use understudy_plugins::registration::HookOptions;
 use understudy_tests::bench::process::Program;
-use understudy_tests::bench::target::Target;
+use understudy_tests::bench::target::{CHAT, FIRST_ATTEMPT, Target};
 use understudy_tests::bench::upstream::MODEL;
 
 /// The argument that makes this program a gateway.
@@ -78,10 +78,10 @@ pub fn target<'a>(name: &'static str, program: &'a Program) -> Target<'a> {
     Target {
         name,
         program,
-        path: "/v1/chat/completions",
+        path: CHAT,
         model: "direct",
         sessions: false,
-        expected: &[("x-understudy-served-by", "ok/m"), ("x-understudy-attempts", "1")],
+        expected: FIRST_ATTEMPT,
     }
 }
 
