@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use understudy_tests::bench::process::{Core, Pinning, Program};
-use understudy_tests::bench::target::Target;
+use understudy_tests::bench::target::{CHAT, FIRST_ATTEMPT, Target};
 use understudy_tests::bench::upstream;
 
 use crate::forwarder;
@@ -13,8 +13,6 @@ use crate::forwarder;
 const NEVER: u32 = 1_000_000;
 /// The default of `defaults.breaker.failures`: during an outage the lead is asked by a probe now and then.
 const AS_SHIPPED: u32 = 3;
-
-const GATEWAY_PATH: &str = "/v1/chat/completions";
 
 /// The running programs.
 pub struct Stage {
@@ -50,10 +48,10 @@ impl Stage {
         let healthy = Target {
             name: "gateway",
             program: &self.gateway,
-            path: GATEWAY_PATH,
+            path: CHAT,
             model: "direct",
             sessions: false,
-            expected: &[("x-understudy-served-by", "ok/m"), ("x-understudy-attempts", "1")],
+            expected: FIRST_ATTEMPT,
         };
         [
             Target {

@@ -6,18 +6,15 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use rustix::time::{ClockId, clock_gettime};
-use serde_json::{Map, json};
 use understudy::scrape::Scrape;
 use understudy_actors::hooks::Hooks;
-use understudy_actors::session::told;
 use understudy_actors::telemetry::HOOK_CALLS;
 use understudy_messages::clock::Clock;
-use understudy_messages::hooks::{Hook, HookContext, HookEvent, HookResult, Snapshot, ToolFate};
+use understudy_messages::hooks::{Hook, HookContext, HookEvent, HookResult, ToolFate};
 use understudy_messages::plugin::TurnHooks;
-use understudy_messages::request::Endpoint;
 use understudy_plugins::registration::{Handler, HookOptions, Registration};
-use understudy_tests::bench::load::SENTENCE;
+use understudy_tests::bench::cpu;
+use understudy_tests::bench::hooks::{conversation, snapshot, tool_call};
 
 use crate::plugins::{House, Look, Plugin};
 
@@ -151,7 +148,7 @@ impl Row {
     /// Calls for a while.
     pub async fn sample(&self) -> Cost {
         let clock = Clock::real();
-        let (began, cpu) = (clock.now(), cpu());
+        let (began, spent) = (clock.now(), cpu());
         let mut calls = 0;
         while clock.now() < began + PHASE {
             for _ in 0..AT_ONCE {
@@ -161,7 +158,7 @@ impl Row {
         }
         Cost {
             time: clock.now().duration_since(began) / calls,
-            cpu: (self::cpu() - cpu) / calls,
+            cpu: (cpu() - spent) / calls,
         }
     }
 
@@ -180,38 +177,6 @@ impl Row {
         let fate = self.hooks.judge(tool_call(conversation), context).await;
         assert_eq!(fate, ToolFate::Allowed { params: None }, "{}", self.name);
     }
-}
-
-fn cpu() -> Duration {
-    let spent = clock_gettime(ClockId::ProcessCPUTime);
-    let seconds = u64::try_from(spent.tv_sec).expect("not negative");
-    Duration::new(seconds, u32::try_from(spent.tv_nsec).expect("below a second"))
-}
-
-fn tool_call(conversation: Arc<Snapshot>) -> HookEvent {
-    let params = Map::from_iter([("command".to_owned(), "ls -l".into())]);
-    HookEvent::BeforeToolCall {
-        run_id: None,
-        tool_name: "exec".into(),
-        params: Arc::new(params),
-        tool_call_id: "call_1".to_owned(),
-        conversation,
-    }
-}
-
-/// The body of a request with so many messages of so many sentences.
-fn conversation(messages: usize, sentences: usize) -> Bytes {
-    let content = SENTENCE.repeat(sentences);
-    let messages: Vec<_> = (0..messages)
-        .map(|n| json!({ "role": if n % 2 == 0 { "user" } else { "assistant" }, "content": content }))
-        .collect();
-    json!({ "model": "bench", "messages": messages }).to_string().into()
-}
-
-/// The conversation as a turn has it: taken apart when somebody looks.
-fn snapshot(body: &Bytes) -> Arc<Snapshot> {
-    let body = body.clone();
-    Snapshot::new(move || told::body(Endpoint::Chat, &body))
 }
 
 /// Sixteen handlers are shown the very same messages.

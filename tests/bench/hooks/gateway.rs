@@ -10,7 +10,7 @@ use understudy_plugins::hosts::Hosts;
 use understudy_plugins::native::{NativeApi, NativePlugin};
 use understudy_plugins::registration::HookOptions;
 use understudy_tests::bench::process::Program;
-use understudy_tests::bench::target::Target;
+use understudy_tests::bench::target::{CHAT, FIRST_ATTEMPT, Target};
 use understudy_tests::bench::upstream::MODEL;
 
 /// The argument that makes this program a gateway.
@@ -24,11 +24,16 @@ pub struct Quiet {
 }
 
 /// What the gateways have; the first has nothing.
-pub const PLUGINS: [Quiet; 3] = [
+pub const PLUGINS: [Quiet; 4] = [
     Quiet {
         id: "none",
         about: "no plugin",
         hears: |_| false,
+    },
+    Quiet {
+        id: "one",
+        about: "quiet native, before_prompt_build alone",
+        hears: |hook| hook == Hook::BeforePromptBuild,
     },
     Quiet {
         id: "turns",
@@ -73,10 +78,10 @@ pub fn target<'a>(name: &'static str, program: &'a Program) -> Target<'a> {
     Target {
         name,
         program,
-        path: "/v1/chat/completions",
+        path: CHAT,
         model: "direct",
         sessions: false,
-        expected: &[("x-understudy-served-by", "ok/m"), ("x-understudy-attempts", "1")],
+        expected: FIRST_ATTEMPT,
     }
 }
 

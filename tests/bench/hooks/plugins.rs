@@ -7,7 +7,7 @@ use std::sync::Arc;
 use actix::{Actor, Arbiter, Recipient};
 use futures::FutureExt;
 use serde_json::{Value, json};
-use understudy_actors::hooks::{Access, HookTable, Hooks, LoadedPlugin};
+use understudy_actors::hooks::Hooks;
 use understudy_actors::plugin::{PluginInstanceActor, Served};
 use understudy_actors::supervision::{Supervision, Tasks};
 use understudy_actors::telemetry::Telemetry;
@@ -18,13 +18,12 @@ use understudy_plugins::hosts::{Hosts, Load};
 use understudy_plugins::manifest::{HostKind, Manifest};
 use understudy_plugins::native::{NativeApi, NativePlugin};
 use understudy_plugins::registration::{HookOptions, Registration};
+use understudy_tests::bench::hooks::{self, ID};
 
 use crate::child;
 
 /// The hooks that every plugin registers.
 pub const HOOKS: [&str; 2] = ["before_prompt_build", "before_tool_call"];
-
-const ID: &str = "bench";
 
 /// How much of a conversation a handler looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,19 +187,7 @@ impl House {
 
     /// The hooks of one plugin that has registered this.
     pub fn alone(&self, registration: Registration, port: Option<Recipient<CallHook>>, sees: bool) -> Hooks {
-        let plugin = LoadedPlugin {
-            id: ID.into(),
-            access: Access {
-                conversation: sees,
-                injection: true,
-                ..Access::default()
-            },
-            registration: Arc::new(registration),
-            port,
-            tools: None,
-        };
-        let (table, _) = HookTable::new(&[plugin], Vec::new());
-        Hooks::new(Arc::new(table), Clock::real(), Tasks::new(), self.telemetry.clone())
+        hooks::alone(registration, port, sees, self.telemetry.clone())
     }
 
     /// What was counted.

@@ -24,12 +24,13 @@ struct Line {
     costs: Vec<Cost>,
 }
 
-/// What a line comes to. Ratios are taken round by round: against the first of its group, and against a whole request of a
-/// gateway without plugins.
+/// What a line comes to. Ratios of CPU are taken round by round.
 struct Figures {
     time: f64,
     cpu: f64,
+    /// Against the first of its group.
     ratio: f64,
+    /// Against a whole request of a gateway without plugins.
     requests: f64,
 }
 
@@ -91,20 +92,20 @@ impl fmt::Display for Report {
             writeln!(
                 f,
                 "\n{:42}{:>10}{:>10}{:>9}{:>15}",
-                group[0].group, "time µs", "CPU µs", "ratio", "× a request"
+                group[0].group, "time µs", "CPU µs", "ratio", "% of a request"
             )?;
             for line in group {
                 let figures = line.figures(&group[0], &self.lines[0]);
                 let name = &line.name;
                 let Figures { time, cpu, ratio, .. } = figures;
-                let share = figures.requests;
-                writeln!(f, "  {name:40}{time:10.1}{cpu:10.1}{ratio:9.2}{share:15.2}")?;
+                let percent = figures.requests * 100.0;
+                writeln!(f, "  {name:40}{time:10.1}{cpu:10.1}{ratio:9.2}{percent:15.1}")?;
             }
         }
         writeln!(
             f,
             "\ntime: half of the requests took at most as long; a call took so long on average. CPU: of the gateway, a child's or \
-             a service's apart.\nratio: of CPU, to the first of the group. × a request: of CPU, to a whole request without plugins."
+             a service's apart.\nratio: of CPU, to the first of the group. % of a request: of CPU, to a whole request without plugins."
         )
     }
 }

@@ -12,7 +12,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use understudy_messages::clock::Instant;
-use understudy_tests::bench::machine;
+use understudy_tests::bench::{is_asked_for, machine, percentile};
 use understudy_tests::recast::{EXCLUSIVE, JS, NATIVE, PROCESS, SHARED, Stage, Turn};
 
 /// So many turns are asked for in a second, whatever the number of sessions.
@@ -37,6 +37,9 @@ const PHASES: [(Phase, &str); 3] = [
 ];
 
 fn main() -> ExitCode {
+    if !is_asked_for() {
+        return ExitCode::SUCCESS;
+    }
     let numbers: Vec<u32> = std::env::args().filter_map(|argument| argument.parse().ok()).collect();
     let [sessions, seconds, reloads] = [(0, 1_000), (1, 60), (2, 500)].map(|(place, usual)| {
         let given = numbers.get(place).copied();
@@ -78,12 +81,12 @@ async fn under_load(sessions: u32, whole: Duration) -> usize {
         let (count, longest) = of_kind.fold((0, Duration::ZERO), |(count, longest), (_, took)| {
             (count + took.len(), took.iter().copied().fold(longest, Duration::max))
         });
-        let ratio = nth(&these, 99).as_secs_f64() / nth(&steady, 99).as_secs_f64();
+        let ratio = percentile(&these, 99).as_secs_f64() / percentile(&steady, 99).as_secs_f64();
         println!(
             "{name:>9}: {count} reloads, the longest {longest:.0?}; {} turns, p50 {:.0?}, p99 {:.0?}, {ratio:.2} × steady",
             these.len(),
-            nth(&these, 50),
-            nth(&these, 99)
+            percentile(&these, 50),
+            percentile(&these, 99)
         );
     }
     lost.len()
@@ -115,10 +118,6 @@ fn latencies(turns: &[Turn], began: &[(Phase, Instant)], kind: Phase) -> Vec<Dur
     let mut took: Vec<Duration> = turns.iter().filter(phase_of).map(|turn| turn.took).collect();
     took.sort_unstable();
     took
-}
-
-fn nth(sorted: &[Duration], percent: usize) -> Duration {
-    sorted.get(sorted.len() * percent / 100).copied().unwrap_or_default()
 }
 
 /// Memory after many reloads, against that after few.

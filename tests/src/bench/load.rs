@@ -8,7 +8,7 @@ use understudy_messages::clock::{Clock, Instant};
 
 use super::client::Client;
 use super::target::Target;
-use super::upstream;
+use super::{percentile, upstream};
 
 /// How long a phase may take beyond its time.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -94,8 +94,8 @@ impl Load {
         };
         Sample {
             cpu: cpu / (requests * events),
-            p50: latencies[latencies.len() / 2],
-            p99: latencies[latencies.len() * 99 / 100],
+            p50: percentile(&latencies, 50),
+            p99: percentile(&latencies, 99),
             rate: f64::from(requests) / took.as_secs_f64(),
         }
     }

@@ -2,6 +2,11 @@
 
 use super::process::Program;
 
+/// Where gateways are asked.
+pub const CHAT: &str = "/v1/chat/completions";
+/// What a gateway tells of an answer that the first candidate gave.
+pub const FIRST_ATTEMPT: &[(&str, &str)] = &[("x-understudy-served-by", "ok/m"), ("x-understudy-attempts", "1")];
+
 /// One way through one program.
 pub struct Target<'a> {
     /// What it is called.

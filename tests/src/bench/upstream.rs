@@ -1,6 +1,5 @@
 //! The upstream: answers at once, always the same; well under `/ok`, overloaded under `/bad`.
 
-use std::fmt::Write;
 use std::sync::LazyLock;
 
 use actix_web::http::StatusCode;
@@ -30,24 +29,28 @@ pub static ANSWER: LazyLock<Bytes> = LazyLock::new(|| {
 });
 
 /// The frames of the streamed answer.
-pub static FRAMES: LazyLock<Vec<Bytes>> = LazyLock::new(|| {
+pub static FRAMES: LazyLock<Vec<Bytes>> = LazyLock::new(|| frames(CHUNKS, true));
+
+/// The frames of a stream of so many chunks with content; `usage`: with a report of tokens before `[DONE]`.
+pub fn frames(chunks: usize, usage: bool) -> Vec<Bytes> {
     let contents =
-        (0..CHUNKS).map(|n| format!(r#"[{{"index":0,"delta":{{"content":" word{n}"}},"finish_reason":null}}]"#));
+        (0..chunks).map(|n| format!(r#"[{{"index":0,"delta":{{"content":" word{n}"}},"finish_reason":null}}]"#));
     let finish = r#"[{"index":0,"delta":{},"finish_reason":"stop"}]"#.to_owned();
-    let choices = contents.chain([finish, "[]".to_owned()]);
-    let mut frames: Vec<Bytes> = choices.map(|choices| frame(&choices)).collect();
+    let none = if usage { r#","usage":null"# } else { "" };
+    let mut frames: Vec<Bytes> = contents.chain([finish]).map(|choices| frame(&choices, none)).collect();
+    if usage {
+        let tokens = r#","usage":{"prompt_tokens":171,"completion_tokens":22,"total_tokens":193}"#;
+        frames.push(frame("[]", tokens));
+    }
     frames.push(Bytes::from_static(b"data: [DONE]\n\n"));
     frames
-});
+}
 
-fn frame(choices: &str) -> Bytes {
-    let mut frame = format!(
-        r#"data: {{"id":"chatcmpl-bench","object":"chat.completion.chunk","created":1760000000,"model":"{MODEL}","choices":{choices}"#
+fn frame(choices: &str, usage: &str) -> Bytes {
+    let frame = format!(
+        r#"data: {{"id":"chatcmpl-bench","object":"chat.completion.chunk","created":1760000000,"model":"{MODEL}","choices":{choices}{usage}}}"#
     );
-    let usage = r#"{"prompt_tokens":171,"completion_tokens":22,"total_tokens":193}"#;
-    let usage = if choices == "[]" { usage } else { "null" };
-    write!(frame, ",\"usage\":{usage}}}\n\n").expect("memory");
-    Bytes::from(frame)
+    Bytes::from(frame + "\n\n")
 }
 
 /// Serves for ever on a free port, and says where.
