@@ -126,8 +126,7 @@ impl Capacities {
     }
 
     /// How many are inside, and how many wait.
-    #[cfg(test)]
-    fn count(&self, whose: &Whose) -> (usize, usize) {
+    pub fn count(&self, whose: &Whose) -> (usize, usize) {
         let capacity = self.known(whose);
         capacity.map_or((0, 0), |capacity| {
             let line = capacity.line();

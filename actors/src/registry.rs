@@ -275,9 +275,16 @@ type Reloading = ResponseFuture<Result<Receipt, ReloadError>>;
 
 /// Another one is under way, or nothing serves yet: nothing was touched, and it may be tried again soon.
 fn refuse(ask: &Reload, generation: Option<GenerationId>) -> Reloading {
+    let message = match generation {
+        Some(_) => {
+            "Another reload is under way. Try again once it has ended: `understudy status --all` shows how far it is, and \
+             GET /admin/v1/plugins/reload who holds it up."
+        }
+        None => "The gateway is starting. Try again in a second.",
+    };
     let error = ReloadError {
         generation,
-        message: "Another reload is under way, or the gateway is starting. Try again in a second.".to_owned(),
+        message: message.to_owned(),
         retry_after_ms: Some(1_000),
         outcome: ReloadOutcome::Rejected,
         ..lost(ask)

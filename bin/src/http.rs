@@ -14,6 +14,7 @@ mod kept;
 mod ledger;
 mod models;
 mod native;
+mod occupancy;
 mod plugins;
 mod responses;
 mod sessions;

@@ -131,7 +131,10 @@ pub trait CatalogSource: Send + Sync {
 /// Why there is no new list. It holds no word of the provider's.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CatalogError {
-    /// The provider refused, broke, or could not be reached.
+    /// No connection could be made.
+    #[error("no connection to the provider could be made: it is down, or its base_url is wrong")]
+    Unreached,
+    /// The provider refused, or broke.
     #[error("the provider did not list its models ({}{})", .reason.as_label(), shown(*.status))]
     Failed {
         /// What was wrong.

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use crate::failure::{CancelCause, Failure, ProviderWords, Reason};
+use crate::failure::{CancelCause, Cut, Failure, ProviderWords, Reason};
 use crate::ids::ModelRef;
 
 /// Why one candidate did not answer.
@@ -299,7 +299,11 @@ fn whole_seconds(wait: Duration) -> u64 {
 fn sentence(tried: &[Tried<'_>], cause: Option<Reason>, soonest: Option<Duration>) -> String {
     let unpaid = tried.iter().find(|tried| tried.outcome.reason() == Reason::Billing);
     let is_limit = |tried: &Tried<'_>| matches!(tried.outcome.reason(), Reason::RateLimit | Reason::Overloaded);
-    let text = match (cause.and_then(fixed_sentence), unpaid) {
+    let fixed = match cause {
+        Some(Reason::Timeout) => Some(unanswered(tried)),
+        cause => cause.and_then(fixed_sentence),
+    };
+    let text = match (fixed, unpaid) {
         (Some(fixed), _) => fixed.to_owned(),
         (None, Some(unpaid)) => format!(
             "No credit or quota is left at {} ({}). Top up the account, or give it another key.",
@@ -312,15 +316,30 @@ fn sentence(tried: &[Tried<'_>], cause: Option<Reason>, soonest: Option<Duration
     text.replace(char::is_control, "")
 }
 
+/// Nobody was there, or somebody was too slow; of one that rests it is not known which.
+fn unanswered(tried: &[Tried<'_>]) -> &'static str {
+    let unreached = |tried: &Tried<'_>| refusal(tried).map(|failure| failure.cut == Cut::Refused);
+    let unreached: Vec<Option<bool>> = tried.iter().map(unreached).collect();
+    match (
+        unreached.iter().all(|it| *it == Some(true)),
+        unreached.iter().all(|it| *it == Some(false)),
+    ) {
+        (true, false) => "No connection to the provider could be made. Try again in a moment.",
+        (false, true) => "The provider did not answer in time. Try again in a moment.",
+        (true, true) | (false, false) => {
+            "The provider could not be reached, or did not answer in time. Try again in a moment."
+        }
+    }
+}
+
 /// Causes that need no particulars.
 const fn fixed_sentence(cause: Reason) -> Option<&'static str> {
     match cause {
-        Reason::Billing | Reason::RateLimit => None,
+        Reason::Billing | Reason::RateLimit | Reason::Timeout => None,
         Reason::Overloaded => {
             Some("The model has no capacity right now. Try again in a moment, or choose another model.")
         }
         Reason::ServerError => Some("The provider failed while it worked on this request. Try again in a moment."),
-        Reason::Timeout => Some("The provider did not answer in time. Try again in a moment."),
         Reason::Auth | Reason::AuthPermanent => {
             Some("The provider refused the gateway's credential. Whoever runs the gateway has to renew it.")
         }

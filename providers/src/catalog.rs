@@ -13,7 +13,7 @@ use secrecy::{ExposeSecret, SecretString};
 use tokio_util::sync::CancellationToken;
 use understudy_messages::catalog::{CatalogError, CatalogSource, Listed, Listing, Progress, Stage};
 use understudy_messages::clock::Clock;
-use understudy_messages::failure::Reason;
+use understudy_messages::failure::{Cut, Failure, Reason};
 use understudy_messages::settings::{Api, ProviderSettings};
 
 use crate::classify::{Signal, TransportFault, classify, transport};
@@ -102,7 +102,7 @@ impl Reader {
         after: Option<&str>,
         room: usize,
     ) -> Result<Vec<u8>, CatalogError> {
-        let lost = |fault_at| move |error: reqwest::Error| failed(transport(fault(&error, fault_at)).reason);
+        let lost = |fault_at| move |error: reqwest::Error| unanswered(&transport(fault(&error, fault_at)));
         let request = self.ask(key, after).ok_or(failed(Reason::Unknown))?;
         let response = self.client.execute(request).await;
         let mut response = response.map_err(lost(TransportFault::LostBeforeFirstByte))?;
@@ -169,6 +169,13 @@ fn ended(listing: Listing) -> Result<Listing, CatalogError> {
     match listing.models().is_empty() {
         true => Err(CatalogError::NoList),
         false => Ok(listing),
+    }
+}
+
+fn unanswered(failure: &Failure) -> CatalogError {
+    match (failure.reason, failure.cut) {
+        (Reason::Timeout, Cut::Refused) => CatalogError::Unreached,
+        (reason, _) => failed(reason),
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::num::NonZeroU64;
 use std::path::Path;
 use std::time::Duration;
 
@@ -53,12 +54,7 @@ pub(crate) enum Action {
     AdvanceClock {
         ms: u64,
     },
-    Load {
-        requests: u64,
-        distinct_sessions: u64,
-        concurrency: u64,
-        body_text_bytes: u64,
-    },
+    Load(Load),
     ActivatePlugin {
         plugin: String,
     },
@@ -70,6 +66,17 @@ pub(crate) enum Action {
     ReloadConfig {
         set: BTreeMap<String, Value>,
     },
+}
+
+/// Many requests of many clients: the sessions take turns, and each client asks for the next when it has read the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Load {
+    pub(crate) requests: u64,
+    pub(crate) distinct_sessions: NonZeroU64,
+    /// Clients.
+    pub(crate) concurrency: NonZeroU64,
+    pub(crate) body_text_bytes: usize,
 }
 
 /// What goes wrong when a plugin is reloaded.
@@ -163,7 +170,15 @@ impl Case {
     pub(crate) fn read(file: &Path) -> Result<Self, String> {
         let text = fs::read(file).map_err(|error| error.to_string())?;
         let case: Self = serde_json::from_slice(&text).map_err(|error| error.to_string())?;
-        Ok(case.by_sessions())
+        case.by_sessions().with_what_is_kept()
+    }
+
+    /// Where memory is measured, nothing of single calls is kept that anybody could look at.
+    pub(crate) fn with_what_is_kept(self) -> Result<Self, String> {
+        match self.expect.rss.is_some() && self.expect.looks_at_single_calls() {
+            true => Err("beside rss, nothing can be expected of single calls, events and logs".to_owned()),
+            false => Ok(self),
+        }
     }
 
     /// What a session keeps is asked for where sessions are kept.

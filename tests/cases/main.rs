@@ -1,7 +1,7 @@
 //! Every case from a bug report, played against the real app over real sockets.
 //!
 //! The cases are in the folder named by `UNDERSTUDY_CASES`, else in `../shared/cases`, both seen from the workspace. An
-//! argument keeps only the cases whose name holds it.
+//! argument keeps only the cases whose name holds it. None is skipped.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,24 +11,24 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
 
+mod alone;
 mod case;
 mod client;
 mod config;
 mod expect;
 mod hooks;
 mod log;
+mod memory;
 mod operator;
 mod play;
 mod player;
 mod plugins;
 mod reply;
 mod seen;
-mod skips;
 mod windows;
 
 use case::Case;
 use log::Log;
-use skips::Feature;
 
 const WORKSPACE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
 /// Cases that are played at one time, each with an app and upstreams of its own.
@@ -37,12 +37,14 @@ const AT_ONCE: usize = 3;
 /// How one case fared.
 enum Outcome {
     Passed,
-    Skipped(Feature),
     Failed(Vec<String>),
 }
 
 fn main() -> io::Result<ExitCode> {
     let mut out = io::stdout().lock();
+    if let Some(file) = alone::asked_for() {
+        return Ok(alone::answer(&play_file(&file), &mut out)?);
+    }
     let named = std::env::var_os("UNDERSTUDY_CASES").map(PathBuf::from);
     let folder = named.as_deref().unwrap_or(Path::new("../shared/cases"));
     let mut files = files(&Path::new(WORKSPACE).join(folder)).unwrap_or_default();
@@ -77,16 +79,16 @@ fn name(file: &Path) -> String {
 /// Plays all cases: a few at a time, then one by one those that search the log, for it is the whole process's.
 fn play_all(files: &[PathBuf]) -> BTreeMap<String, Outcome> {
     let (log, mut outcomes) = (Log::default(), BTreeMap::new());
-    let (mut together, mut alone) = (Vec::new(), Vec::new());
+    let (mut together, mut one_by_one) = (Vec::new(), Vec::new());
     for file in files {
         match read(file) {
-            Ok(case) if case.expect.searches_the_log() => alone.push(case),
-            Ok(case) => together.push(case),
+            Ok(case) if case.expect.searches_the_log() => one_by_one.push((case, &**file)),
+            Ok(case) => together.push((case, &**file)),
             Err(error) => drop(outcomes.insert(name(file), Outcome::Failed(vec![error]))),
         }
     }
     outcomes.extend(play_at_once(AT_ONCE, together, &log));
-    outcomes.extend(play_at_once(1, alone, &log));
+    outcomes.extend(play_at_once(1, one_by_one, &log));
     outcomes
 }
 
@@ -98,14 +100,25 @@ fn read(file: &Path) -> Result<Case, String> {
     }
 }
 
-fn play_at_once(threads: usize, cases: Vec<Case>, log: &Log) -> BTreeMap<String, Outcome> {
+/// Plays the one case that this process is for.
+fn play_file(file: &Path) -> Outcome {
+    match read(file) {
+        Ok(case) => play(&case, &Log::default()),
+        Err(error) => Outcome::Failed(vec![error]),
+    }
+}
+
+fn play_at_once(threads: usize, cases: Vec<(Case, &Path)>, log: &Log) -> BTreeMap<String, Outcome> {
     let (cases, outcomes) = (Mutex::new(cases.into_iter()), Mutex::new(BTreeMap::new()));
     let next = || cases.lock().expect("no holder panics").next();
     std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| {
-                while let Some(case) = next() {
-                    let outcome = play(&case, log);
+                while let Some((case, file)) = next() {
+                    let outcome = match case.expect.rss {
+                        Some(_) => alone::play(file),
+                        None => play(&case, log),
+                    };
                     outcomes.lock().expect("no holder panics").insert(case.id, outcome);
                 }
             });
@@ -115,9 +128,6 @@ fn play_at_once(threads: usize, cases: Vec<Case>, log: &Log) -> BTreeMap<String,
 }
 
 fn play(case: &Case, log: &Log) -> Outcome {
-    if let Some(feature) = skips::missing(case) {
-        return Outcome::Skipped(feature);
-    }
     if case.expect.searches_the_log() {
         log.begin();
     }
@@ -136,11 +146,9 @@ fn play(case: &Case, log: &Log) -> Outcome {
 
 fn print(outcomes: &BTreeMap<String, Outcome>, out: &mut impl Write) -> io::Result<()> {
     let (mut passed, mut failed) = (0, 0);
-    let mut skipped: BTreeMap<Feature, Vec<&str>> = BTreeMap::new();
     for (id, outcome) in outcomes {
         match outcome {
             Outcome::Passed => passed += 1,
-            Outcome::Skipped(feature) => skipped.entry(*feature).or_default().push(id),
             Outcome::Failed(complaints) => {
                 failed += 1;
                 for complaint in complaints {
@@ -149,18 +157,5 @@ fn print(outcomes: &BTreeMap<String, Outcome>, out: &mut impl Write) -> io::Resu
             }
         }
     }
-    for (feature, ids) in &skipped {
-        writeln!(
-            out,
-            "skipped {} for {}: {}",
-            ids.len(),
-            feature.as_label(),
-            ids.join(", ")
-        )?;
-    }
-    let (all, skipped) = (outcomes.len(), skipped.values().map(Vec::len).sum::<usize>());
-    writeln!(
-        out,
-        "cases: {passed} passed, {skipped} skipped, {failed} failed of {all}"
-    )
+    writeln!(out, "cases: {passed} passed, {failed} failed of {}", outcomes.len())
 }

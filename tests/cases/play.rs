@@ -5,6 +5,7 @@ use understudy::AppOptions;
 use understudy::config::{ConfigError, Problem, ServerConfig};
 use understudy_messages::clock::Clock;
 use understudy_messages::ids::ModelRef;
+use understudy_providers::sim::journal::JournalLimits;
 use understudy_providers::sim::{SimOptions, Simulator};
 use understudy_tests::gateway::Gateway;
 
@@ -17,18 +18,29 @@ use crate::plugins::{self, Heard, Misfits};
 use crate::seen::{self, Page, Seen};
 use crate::windows;
 
+/// What is kept of single calls where memory is measured: no more after a load than before.
+const LEAN: JournalLimits = JournalLimits {
+    records: 100,
+    body_bytes: 1 << 20,
+};
+
 /// Plays the case; an error when it could not be played to its end.
 pub(crate) fn play(case: &Case, log: &Log) -> Result<Seen, String> {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let clock = Clock::movable();
+    let lean = case.expect.rss.is_some();
     let options = SimOptions {
         clock: clock.clone(),
+        journal: match lean {
+            true => LEAN,
+            false => JournalLimits::default(),
+        },
         recordings: Some(understudy_tests::shared().join("recordings")),
         ..SimOptions::default()
     };
     let simulator = runtime.block_on(Simulator::start(case.upstreams.clone(), options));
     let simulator = simulator.map_err(|error| error.to_string())?;
-    let (heard, misfits) = (Heard::default(), Misfits::default());
+    let (heard, misfits) = (Heard::new(lean), Misfits::default());
     let (hosts, entries) = plugins::hosts(&case.config.plugins, case.expect.is_about_tools(), &heard, &misfits);
     let neutral = case.config.to_yaml(|provider| base_url(case, &simulator, provider));
     let yaml = neutral.clone() + &entries.to_yaml();
@@ -89,13 +101,13 @@ fn refused(error: &ConfigError) -> String {
 
 fn watch(runtime: &Runtime, case: &Case, stage: &Stage<'_>, log: &Log) -> Result<Seen, String> {
     runtime.block_on(async {
-        let mut player = Player::new(stage);
+        let mut player = Player::new(stage, case.expect.rss.is_some());
         player.settle().await;
         let before = player.page("/metrics").await;
         player.play(case).await?;
         let (after, ledger) = (player.page("/metrics").await, player.page("/admin/v1/providers").await);
         let transcripts = player.transcripts(case).await;
-        let (replies, leaves) = player.clients.finish();
+        let (replies, leaves, loads) = player.clients.finish();
         let journal = stage.simulator.journal();
         Ok(Seen {
             replies,
@@ -111,6 +123,8 @@ fn watch(runtime: &Runtime, case: &Case, stage: &Stage<'_>, log: &Log) -> Result
             transcripts,
             reloads: player.operator.reloads,
             fired: hooks::fired(stage.heard.all(), &player.events),
+            loads,
+            peaks: player.peaks,
             events_missed: player.events_missed,
             event_texts: serde_json::to_string(&player.events.iter().map(|event| &**event).collect::<Vec<_>>())
                 .expect("events are JSON"),

@@ -14,10 +14,12 @@ use tokio::sync::broadcast::error::TryRecvError;
 use understudy_messages::clock::{Clock, Instant};
 use understudy_messages::events::SharedEvent;
 use understudy_providers::sim::Simulator;
+use understudy_providers::sim::entries::Tally;
 use understudy_tests::gateway::Gateway;
 
-use crate::case::{Action, Case, Step};
+use crate::case::{Action, Case, Load, Step};
 use crate::client::Clients;
+use crate::memory;
 use crate::operator::Operator;
 use crate::plugins::Heard;
 
@@ -29,6 +31,8 @@ const PROBE: Duration = Duration::from_secs(30);
 const FIRST_STEP: Duration = Duration::from_millis(20);
 /// The longest step of a wait.
 const LONGEST_STEP: Duration = Duration::from_millis(250);
+/// How long a load is left to itself, in real time.
+const PAUSE: Duration = Duration::from_secs(1);
 /// How long after the last step requests may still be under way.
 const PATIENCE: Duration = Duration::from_secs(700);
 
@@ -56,9 +60,12 @@ pub(crate) struct Player<'a> {
     pub(crate) operator: Operator<'a>,
     /// Makes the round trips.
     probe: reqwest::Client,
-    tap: Receiver<SharedEvent>,
+    /// None where nothing may be kept.
+    tap: Option<Receiver<SharedEvent>>,
     pub(crate) events: Vec<SharedEvent>,
     pub(crate) events_missed: u64,
+    /// The most memory that this process has held until the end of each load, in bytes.
+    pub(crate) peaks: Vec<u64>,
 }
 
 /// Changes whenever a client, an upstream, a plugin or the event tap sees anything.
@@ -69,28 +76,30 @@ struct Stamp {
     hooks: usize,
     calls: u64,
     written: u64,
-    ended: usize,
+    ended: u64,
     connections: u64,
 }
 
 impl<'a> Player<'a> {
-    pub(crate) fn new(stage: &Stage<'a>) -> Self {
+    /// A `lean` one keeps no events.
+    pub(crate) fn new(stage: &Stage<'a>, lean: bool) -> Self {
         Self {
             clients: Clients::new(stage.gateway, stage.simulator.journal().clone()),
-            tap: stage.gateway.events(),
+            tap: (!lean).then(|| stage.gateway.events()),
             operator: stage.operator.clone(),
             stage: stage.clone(),
             clock: stage.clock.clone(),
             probe: probe(),
             events: Vec::new(),
             events_missed: 0,
+            peaks: Vec::new(),
         }
     }
 
     /// Plays all steps, and on until nothing is under way.
     ///
     /// # Errors
-    /// When something never ends, or a step belongs to a feature that is still to come.
+    /// When something never ends.
     pub(crate) async fn play(&mut self, case: &Case) -> Result<(), String> {
         let mut start = self.clock.now();
         for Step { at, action } in &case.steps {
@@ -106,7 +115,7 @@ impl<'a> Player<'a> {
                 Action::ActivatePlugin { plugin } => self.operator.reload(plugin, None).await?,
                 Action::ReloadPlugin { plugin, script } => self.operator.reload(plugin, *script).await?,
                 Action::ReloadConfig { set } => self.operator.set(set).await?,
-                Action::Load { .. } => return Err(format!("a step that no player knows: {action:?}")),
+                Action::Load(load) => self.load(case, load).await?,
             }
         }
         self.run_out().await?;
@@ -115,6 +124,20 @@ impl<'a> Player<'a> {
             self.wait(end).await;
         }
         self.settle().await;
+        Ok(())
+    }
+
+    /// Plays a load to its end, and notes what it took.
+    async fn load(&mut self, case: &Case, load: &Load) -> Result<(), String> {
+        let model = case.config.models.keys().next().map_or("", String::as_str);
+        self.clients.load(model, *load);
+        let (real, deadline) = (Clock::real(), self.clock.now() + PATIENCE);
+        // whether it waits for time is not asked again and again: the question takes longer than a request
+        while real.timeout_at(real.now() + PAUSE, self.clients.crowd()).await.is_err() && self.clock.now() < deadline {
+            self.wait(self.clock.now() + FIRST_STEP).await;
+        }
+        self.run_out().await?;
+        self.peaks.push(memory::peak()?);
         Ok(())
     }
 
@@ -195,14 +218,14 @@ impl<'a> Player<'a> {
             hooks: self.stage.heard.count(),
             calls: entries.tallies().values().map(|tally| tally.calls).sum(),
             written: entries.records().map(|record| record.bytes_written).sum(),
-            ended: entries.records().filter(|record| record.end.is_some()).count(),
+            ended: entries.tallies().values().map(Tally::ended).sum(),
             connections: entries.open_connections(),
         })
     }
 
     fn listen(&mut self) {
-        loop {
-            match self.tap.try_recv() {
+        while let Some(tap) = &mut self.tap {
+            match tap.try_recv() {
                 Ok(event) => self.events.push(event),
                 Err(TryRecvError::Lagged(missed)) => self.events_missed += missed,
                 Err(TryRecvError::Empty | TryRecvError::Closed) => return,
@@ -216,7 +239,7 @@ impl<'a> Player<'a> {
             .stage
             .simulator
             .journal()
-            .read(|entries| entries.records().all(|record| record.end.is_some()));
+            .read(|entries| entries.tallies().values().all(|tally| tally.ended() == tally.calls));
         self.clients.under_way() == 0 && calls_are_over
     }
 

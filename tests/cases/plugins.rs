@@ -58,23 +58,35 @@ pub(crate) struct Call {
 
 /// What the plugins of a case were told, in order.
 #[derive(Clone, Default)]
-pub(crate) struct Heard(Arc<Mutex<Vec<Call>>>);
+pub(crate) struct Heard {
+    calls: Arc<Mutex<Vec<Call>>>,
+    /// Nothing is kept: what is kept would be taken for the gateway's memory.
+    forgets: bool,
+}
 
 impl Heard {
+    /// Keeps what is heard, or forgets it at once.
+    pub(crate) fn new(forgets: bool) -> Self {
+        Self {
+            forgets,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn all(&self) -> Vec<Call> {
-        self.0.lock().expect("sound").clone()
+        self.calls.lock().expect("sound").clone()
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.0.lock().expect("sound").len()
+        self.calls.lock().expect("sound").len()
     }
 
     /// Notes a call; whether it is about the case's hook, which may be a part of the product's.
     fn note(&self, plugin: &str, hook: Hook, event: &HookEvent, context: &HookContext) -> bool {
         let facts = event.facts();
         let concerns = hook.concerns(&facts);
-        if concerns {
-            self.0.lock().expect("sound").push(Call {
+        if concerns && !self.forgets {
+            self.calls.lock().expect("sound").push(Call {
                 plugin: plugin.to_owned(),
                 hook,
                 turn: context.run_id.clone(),

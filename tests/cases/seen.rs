@@ -10,7 +10,7 @@ use understudy_providers::sim::journal::Journal;
 
 use crate::hooks::Fired;
 use crate::log::Log;
-use crate::reply::Reply;
+use crate::reply::{Ending, Reply};
 use crate::windows::Window;
 
 /// What was seen of one case.
@@ -29,6 +29,9 @@ pub(crate) struct Seen {
     pub(crate) reloads: Vec<Reloaded>,
     /// Who said what, by session, where a case wants to know.
     pub(crate) transcripts: BTreeMap<String, Vec<String>>,
+    pub(crate) loads: Loads,
+    /// The most memory that the gateway's process has held until the end of each load, in bytes.
+    pub(crate) peaks: Vec<u64>,
     pub(crate) events_missed: u64,
     /// All events, as JSON.
     pub(crate) event_texts: String,
@@ -47,6 +50,41 @@ pub(crate) struct Call {
     pub(crate) end: Option<End>,
     pub(crate) headers: RequestHeaders,
     pub(crate) body: String,
+}
+
+/// How the requests of all loads ended.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Loads {
+    /// Those that were sent.
+    pub(crate) sent: u64,
+    /// Those that were answered, to their end.
+    pub(crate) answered: u64,
+    /// A few of the others.
+    pub(crate) failed: Vec<Reply>,
+}
+
+impl Loads {
+    /// The most replies that are kept.
+    const FAILED: usize = 3;
+
+    /// Counts a request by its reply.
+    pub(crate) fn note(&mut self, reply: Reply) {
+        self.sent += 1;
+        let is_answer = reply.status == Some(200) && reply.whole && reply.answer().ending == Ending::Done;
+        match is_answer {
+            true => self.answered += 1,
+            false if self.failed.len() < Self::FAILED => self.failed.push(reply),
+            false => {}
+        }
+    }
+
+    /// Counts those of another client as well.
+    pub(crate) fn add(&mut self, other: Self) {
+        self.sent += other.sent;
+        self.answered += other.answered;
+        self.failed.extend(other.failed);
+        self.failed.truncate(Self::FAILED);
+    }
 }
 
 /// How a step that reloads ended.

@@ -152,7 +152,7 @@ async fn a_provider_that_is_added_under_load_serves_and_no_turn_is_lost() {
 }
 
 #[tokio::test]
-async fn another_key_clears_the_rest_of_its_provider_and_a_neighbour_keeps_its() {
+async fn another_key_clears_the_rest_of_its_provider_and_neither_another_bound_nor_a_neighbour_does() {
     let limited = || json!({ "calls": [refusal(429, "rate_limit_exceeded")], "repeat_last": true });
     let place = Place::plain(json!({ "a/m": limited(), "b/m": limited() })).await;
     let both = |key: &str| document(&[place.provider("a", key), place.provider("b", "k")], "");
@@ -168,6 +168,9 @@ async fn another_key_clears_the_rest_of_its_provider_and_a_neighbour_keeps_its()
         .in_time(Duration::from_millis(100), place.stage.ask(&asked))
         .await;
     assert_eq!(states().await, ["resting", "resting"]);
+    let bounded = both("key-of-a").replace("models: [m]", "models: [m], max_concurrent: 3");
+    assert_eq!(place.put(&bounded).await.status, 200);
+    assert_eq!(states().await, ["resting", "resting"], "a bound says nothing of them");
     assert_eq!(place.put(&both("another")).await.status, 200);
     assert_eq!(states().await, ["available", "resting"]);
 }

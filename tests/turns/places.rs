@@ -243,6 +243,109 @@ async fn who_waits_for_a_place_when_the_gateway_stops_is_told_so() {
 }
 
 #[tokio::test]
+async fn who_is_inside_and_who_waits_is_told_of_every_bound() {
+    let agents = "agents: { one: { model: main, max_concurrent: 7 } }\n";
+    let bounds = "max_concurrent: 1, max_queue: 3";
+    let stage = Stage::set_hosting_providers(json!({ "a/m": slow() }), bounds, agents, Hosts::default()).await;
+    let occupied = json!({ "in_flight": 1, "waiting": 1, "max_concurrent": 1, "max_queue": 3 });
+    let (_, _, (providers, status)) = behind_another(&stage, &QUESTION, "provider", async {
+        let seen = join(stage.admin("/admin/v1/providers"), stage.admin("/admin/v1/status")).await;
+        stage.clock.advance(Duration::from_secs(5));
+        stage.counts(SHED, &[("bound", "provider"), ("why", "waited")], 1).await;
+        stage.clock.advance(SLOW);
+        (seen.0.json(), seen.1.json())
+    })
+    .await;
+    assert_eq!(providers["providers"][0]["occupancy"], occupied);
+    let of = |place: usize| {
+        let bound = &status["bounds"][place];
+        (
+            bound["of"].clone(),
+            bound["in_flight"].clone(),
+            bound["waiting"].clone(),
+            bound["max_concurrent"].clone(),
+        )
+    };
+    assert_eq!(of(1), (json!("agent"), json!(2), json!(0), json!(7)));
+    assert_eq!(of(2), (json!("provider"), json!(1), json!(1), json!(1)));
+    assert_eq!(
+        (&status["bounds"][0]["of"], &status["bounds"][0]["in_flight"]),
+        (&json!("gateway"), &json!(2))
+    );
+}
+
+/// Asks once the only place is taken, with less time than the line of `bound` gives.
+async fn caller_gives_up(stage: &Stage, bound: &str) {
+    let hurried = async {
+        stage.called(&lead(), 1).await;
+        let gives_up = async {
+            waiting(stage, bound, 1).await;
+            stage.clock.advance(Duration::from_secs(20));
+        };
+        let asked = stage.ask_as(&QUESTION, |it| it.header("x-understudy-timeout-ms", "20000"));
+        let (reply, ()) = join(asked, gives_up).await;
+        stage.clock.advance(SLOW);
+        reply
+    };
+    let (first, second) = join(stage.ask(&QUESTION), hurried).await;
+    assert_eq!(first.status, 200);
+    let error = &second.json()["error"];
+    let told = (second.status, &error["code"], &error["reason"]);
+    assert_eq!(told, (504, &json!("timeout"), &json!("timeout")), "{}", second.text());
+    assert_eq!(second.header("x-should-retry"), "false");
+    stage.calls_are(&lead(), 1);
+    waiting(stage, bound, 0).await;
+}
+
+/// Counted as cancelled, as every turn whose caller gave up.
+async fn was_cancelled(stage: &Stage) {
+    let scrape = stage.gateway.scrape().await;
+    assert_eq!(scrape.count("understudy_turns_total", &[("outcome", "cancelled")]), 1);
+    assert_eq!(scrape.count("understudy_cooldowns_total", &[]), 0);
+}
+
+#[tokio::test]
+async fn a_callers_deadline_that_ends_among_the_turns_in_flight_is_told_as_such() {
+    let limits = "defaults: { limits: { in_flight: 1, queue_wait: 9m } }\n";
+    let stage = Stage::set_with(json!({ "a/m": slow() }), limits).await;
+    caller_gives_up(&stage, "gateway").await;
+}
+
+#[tokio::test]
+async fn a_callers_deadline_that_ends_among_the_turns_of_its_agent_is_told_as_such() {
+    let agents = "agents: { one: { model: main, max_concurrent: 1 } }\ndefaults: { limits: { queue_wait: 9m } }\n";
+    let stage = Stage::set_with(json!({ "a/m": slow() }), agents).await;
+    caller_gives_up(&stage, "agent").await;
+    was_cancelled(&stage).await;
+}
+
+#[tokio::test]
+async fn a_callers_deadline_that_ends_in_the_line_of_a_provider_is_told_as_such() {
+    let stage = alone("max_concurrent: 1, queue_wait: 9m").await;
+    caller_gives_up(&stage, "provider").await;
+    was_cancelled(&stage).await;
+}
+
+#[tokio::test]
+async fn a_callers_deadline_counts_from_when_its_request_came() {
+    let limits = "defaults: { limits: { in_flight: 1, queue_wait: 9m } }\n";
+    let stage = Stage::set_with(json!({ "a/m": slow() }), limits).await;
+    let hurried = async {
+        stage.called(&lead(), 1).await;
+        let passes = async {
+            waiting(&stage, "gateway", 1).await;
+            stage.clock.advance(SLOW);
+            stage.called(&lead(), 2).await;
+            stage.clock.advance(SLOW / 2);
+        };
+        let asked = stage.ask_as(&QUESTION, |it| it.header("x-understudy-timeout-ms", "150000"));
+        join(asked, passes).await.0
+    };
+    let (first, second) = join(stage.ask(&QUESTION), hurried).await;
+    assert_eq!((first.status, second.status), (200, 504));
+}
+
+#[tokio::test]
 async fn a_thousand_turns_at_a_provider_that_is_silent_hold_up_no_turn_of_another() {
     const CROWD: usize = 1000;
     let silent = json!({ "calls": [{ "delay_ms": 3_600_000, "body": {} }] });

@@ -60,7 +60,6 @@ impl<W> Line<W> {
         self.inside
     }
 
-    #[cfg(test)]
     pub(super) const fn waiting(&self) -> usize {
         self.waiting
     }

@@ -10,8 +10,8 @@ use super::load::Building;
 use super::{Code, Failure, Level, Phase, Plugin, Status};
 
 /// What is said of one that has guarded and is nowhere.
-const GUARD_IS_GONE: &str =
-    "has guarded before and was not found: put it back into `load_paths`, or say `enabled: false` in an entry of it";
+const GUARD_IS_GONE: &str = "has guarded before and was not found: put it back into `load_paths`, or say `enabled: false` in an entry of it \
+     (`understudy plugins disable`)";
 
 impl Building<'_> {
     /// Plugins that are nowhere: those that have an entry, and those that have guarded before. One that is required is missing.

@@ -227,7 +227,8 @@ impl Planned {
             let wanted = is_on(&plugin.id) || self.settings.plugins.switches_off(&plugin.id);
             plugin.required && plugin.working().is_some() && !wanted
         });
-        let why = "guards, and is not found or not switched on any longer: put it back, or say `enabled: false`";
+        let why = "guards, and is not found or not switched on any longer: put its folder and its entry in \
+                   `plugins.entries` back, or say `enabled: false` in an entry of it (`understudy plugins disable`)";
         broken.or_else(|| gone.map(|plugin| (plugin.id.clone(), why.to_owned())))
     }
 

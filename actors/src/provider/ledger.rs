@@ -85,11 +85,16 @@ pub struct Ledger {
     /// Of each listed model.
     pulses: BTreeMap<Name, Pulse>,
     record: Arc<Record>,
+    /// How often each credential was used.
+    uses: Vec<Uses>,
     /// Told when something has happened to what outlives the process.
     changed: Arc<Notify>,
 }
 
-/// What is known of a provider, shared by the generations that have it unchanged.
+/// How often a credential was used, shared by the generations that have it.
+type Uses = Arc<AtomicU64>;
+
+/// What is known of a provider whatever its credentials, shared by the generations that have it at the same place.
 #[derive(Debug)]
 struct Record {
     breakers: Mutex<HashMap<Name, Breaker>>,
@@ -97,7 +102,6 @@ struct Record {
     troubled: AtomicUsize,
     /// Models that took no prefill: no fault of theirs, so that it is no part of their health.
     without_prefill: Mutex<BTreeSet<Name>>,
-    uses: Vec<AtomicU64>,
     epoch: Instant,
 }
 
@@ -122,7 +126,7 @@ impl Ledger {
 
     /// Whether another credential than `used` could be asked for `model` now.
     pub fn another_credential(&self, model: &Name, used: &[usize], now: Instant) -> bool {
-        self.record.uses.len() > used.len() && self.choose(model, Purpose::Rotate { used }, now).is_ok()
+        self.uses.len() > used.len() && self.choose(model, Purpose::Rotate { used }, now).is_ok()
     }
 
     /// Whether the turn that used `credential` may ask `model` with it again.
@@ -137,7 +141,7 @@ impl Ledger {
     /// Why it rests.
     pub fn enter(self: &Arc<Self>, model: &Name, purpose: Purpose<'_>, now: Instant) -> Result<Ticket, Rest> {
         let (credential, probe) = self.choose_and_claim(model, purpose, now)?;
-        if let Some(uses) = self.record.uses.get(credential) {
+        if let Some(uses) = self.uses.get(credential) {
             uses.fetch_add(1, Ordering::Relaxed);
         }
         Ok(Ticket::new(self.clone(), model.clone(), credential, probe))
@@ -227,7 +231,7 @@ impl Ledger {
 
     /// The credentials that may be asked, in the order in which they are tried.
     fn credentials<'a>(&'a self, purpose: Purpose<'a>) -> impl Iterator<Item = usize> + 'a {
-        let count = self.record.uses.len();
+        let count = self.uses.len();
         let least = match self.settings.key_order {
             KeyOrder::Listed => 0,
             KeyOrder::LeastUsed => self.least_used(purpose),
@@ -238,9 +242,9 @@ impl Ledger {
     }
 
     fn least_used(&self, purpose: Purpose<'_>) -> usize {
-        let allowed = (0..self.record.uses.len()).filter(|credential| purpose.allows(*credential));
+        let allowed = (0..self.uses.len()).filter(|credential| purpose.allows(*credential));
         allowed
-            .min_by_key(|credential| self.record.uses[*credential].load(Ordering::Relaxed))
+            .min_by_key(|credential| self.uses[*credential].load(Ordering::Relaxed))
             .unwrap_or_default()
     }
 

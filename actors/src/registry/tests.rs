@@ -262,6 +262,11 @@ async fn a_registry_that_dies_during_a_reload_is_replaced_by_one_that_goes_on_wi
         (Some(1_000), Some(GenerationId(1)))
     );
     assert!(
+        beside.message.contains("status --all"),
+        "it says what to do: {}",
+        beside.message
+    );
+    assert!(
         Held::enter(serves(), &comer(None), now).is_none(),
         "its gate is still closed"
     );

@@ -139,7 +139,7 @@ impl Turn {
         let admission = self.context.admission.admit(&run.request, run.origin, run.deadline);
         let held = tokio::select! {
             biased;
-            held = admission => held.map_err(Refusal::Admission)?,
+            held = admission => held.map_err(|why| self.in_vain(Refusal::Admission(why)))?,
             cause = self.run.cancel.cancelled() => return Err(Refusal::Cancelled(cause)),
         };
         let _booked = self.queued(QueueCause::AdmissionGate, asked);
@@ -170,20 +170,18 @@ impl Turn {
             biased;
             entered = capacities.enter(&whose, &bound, &agent.name, self.run.deadline) => match entered {
                 Ok(permit) => Ok(Some(permit)),
-                Err(why) => Err(self.no_place(why)),
+                Err(why) => Err(self.in_vain(Refusal::AgentBusy(why))),
             },
             cause = self.run.cancel.cancelled() => Err(Refusal::Cancelled(cause)),
         }
     }
 
-    fn no_place(&self, why: Shed) -> Refusal {
-        match self
-            .run
-            .deadline
-            .is_some_and(|deadline| deadline <= self.context.clock.now())
-        {
+    /// Why a wait has ended without a place: because of `why`, unless its caller's time is over.
+    fn in_vain(&self, why: Refusal) -> Refusal {
+        let now = self.context.clock.now();
+        match self.run.deadline.is_some_and(|deadline| deadline <= now) {
             true => Refusal::Cancelled(CancelCause::CallerDeadline),
-            false => Refusal::AgentBusy(why),
+            false => why,
         }
     }
 
@@ -198,7 +196,7 @@ impl Turn {
             biased;
             place = self.place.clone().acquire_owned() => place.map_err(|_| Refusal::SessionBusy),
             cause = self.run.cancel.cancelled() => Err(Refusal::Cancelled(cause)),
-            () = clock.sleep_until(deadline) => Err(self.waited_too_long(deadline)),
+            () = clock.sleep_until(deadline) => Err(self.in_vain(Refusal::SessionBusy)),
         }
     }
 
@@ -222,13 +220,6 @@ impl Turn {
     fn deadline(&self, since: Instant, limit: Duration) -> Instant {
         let own = since + limit;
         self.run.deadline.map_or(own, |callers| callers.min(own))
-    }
-
-    fn waited_too_long(&self, deadline: Instant) -> Refusal {
-        match self.run.deadline == Some(deadline) {
-            true => Refusal::Cancelled(CancelCause::CallerDeadline),
-            false => Refusal::SessionBusy,
-        }
     }
 
     /// Books a wait that ends now.

@@ -11,7 +11,7 @@ const OUTCOMES: [&str; 7] = ["ok", "refused", "no_list", "too_long", "deadline",
 const fn outcome(found: Result<(), &CatalogError>) -> &'static str {
     match found {
         Ok(()) => "ok",
-        Err(CatalogError::Failed { .. }) => "refused",
+        Err(CatalogError::Failed { .. } | CatalogError::Unreached) => "refused",
         Err(CatalogError::NoList) => "no_list",
         Err(CatalogError::TooLong) => "too_long",
         Err(CatalogError::Deadline) => "deadline",

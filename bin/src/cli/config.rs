@@ -21,7 +21,7 @@ pub(super) enum Command {
 #[derive(Debug, clap::Args)]
 pub(super) struct File {
     /// The configuration file.
-    #[arg(default_value = "understudy.yaml")]
+    #[arg(default_value = "understudy.yaml", env = "UNDERSTUDY_CONFIG")]
     file: PathBuf,
 }
 

@@ -187,7 +187,9 @@ fn serving(plugin: &Value) -> Option<String> {
     let broken = plugin["status"] == "error" || plugin["status"] == "failed";
     match (broken, plugin["required"] == true) {
         (_, true) if plugin["status"] != "loaded" => Some(format!(
-            "is required and does not serve ({why}): what it would judge is refused"
+            "is required and does not serve ({why}): what it would judge is refused until it serves again, or until somebody \
+             switches it off (`understudy plugins disable {}`)",
+            plugin["id"].as_str().unwrap_or("ID")
         )),
         (true, false) if plugin["status"] == "failed" => Some(format!("has failed: {why}")),
         (_, _) => None,

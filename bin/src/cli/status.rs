@@ -121,8 +121,25 @@ fn for_people(status: &Value) -> String {
         .iter()
         .map(|(label, key)| format!("{label:<16} {}", text(key)))
         .collect();
+    lines.extend(of_bounds(items(status, "bounds")));
     lines.extend(of_configuration(&status["configuration"]));
     lines.join("\n")
+}
+
+/// Who is inside of each bound. That of the gateway is told of once somebody waits there.
+fn of_bounds(bounds: &[Value]) -> impl Iterator<Item = String> + '_ {
+    let told = bounds.iter().filter(|it| it["of"] != "gateway" || it["waiting"] != 0);
+    told.map(|it| {
+        let name = it["name"].as_str().unwrap_or("limits.in_flight");
+        format!("{:<16} {name}: {}", plain(&it["of"]), occupancy(it))
+    })
+}
+
+/// One bound: who is inside, who waits, and how many may.
+pub(super) fn occupancy(it: &Value) -> String {
+    let [inside, most, waiting, queue] =
+        ["in_flight", "max_concurrent", "waiting", "max_queue"].map(|key| plain(&it[key]));
+    format!("{inside} of {most} in flight, {waiting} of {queue} waiting")
 }
 
 /// Which revision serves, and what does not.
@@ -141,6 +158,22 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn who_is_inside_of_a_bound_is_told_and_of_that_of_all_where_somebody_waits() {
+        let bound = |of: &str, name: Value, waiting: u64| json!({ "of": of, "name": name, "in_flight": 2, "waiting": waiting, "max_concurrent": 3, "max_queue": 9 });
+        let with = |waiting: u64| {
+            let bounds = [bound("gateway", Value::Null, waiting), bound("agent", json!("one"), 4)];
+            for_people(&json!({ "bounds": bounds }))
+        };
+        assert!(
+            with(0).contains("agent            one: 2 of 3 in flight, 4 of 9 waiting"),
+            "{}",
+            with(0)
+        );
+        assert!(!with(0).contains("limits.in_flight"));
+        assert!(with(1).contains("gateway          limits.in_flight: 2 of 3 in flight, 1 of 9 waiting"));
+    }
 
     #[test]
     fn what_was_saved_and_does_not_serve_is_told() {

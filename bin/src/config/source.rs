@@ -1,12 +1,15 @@
 //! What a configuration was read from: its text, and the file that holds it.
 
+use std::ffi::OsStr;
 use std::fmt::{self, Write as _};
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, DirEntry, File, OpenOptions};
 use std::io::{self, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use sha2::{Digest, Sha256};
 
 use super::compiled::Compiled;
@@ -52,6 +55,35 @@ pub(crate) fn revision_of(text: &str) -> String {
         let _ = write!(name, "{byte:02x}");
     }
     name
+}
+
+/// Removes what processes that are no more have left beside the file, half written. Nothing depends on it: what cannot be
+/// removed stays.
+pub(crate) fn sweep(file: &Path) {
+    let Ok(file) = fs::canonicalize(file) else { return };
+    let (Some(name), Some(folder)) = (file.file_name().and_then(OsStr::to_str), file.parent()) else {
+        return;
+    };
+    let left = |entry: &DirEntry| -> Option<u32> {
+        let other = entry.file_name();
+        let pid = other
+            .to_str()?
+            .strip_prefix(name)?
+            .strip_prefix('.')?
+            .strip_suffix(".new")?;
+        pid.parse().ok()
+    };
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if left(&entry).is_some_and(is_gone) {
+            let _gone_meanwhile = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Whether nobody writes under this id: this process has only begun.
+fn is_gone(pid: u32) -> bool {
+    let known = i32::try_from(pid).ok().and_then(Pid::from_raw);
+    pid == std::process::id() || known.is_none_or(|pid| test_kill_process(pid) == Err(Errno::SRCH))
 }
 
 /// Puts `text` in the place of what the file holds: whole or not at all, with the same permissions.

@@ -8,7 +8,7 @@ use understudy_messages::clock::Clock;
 
 use super::Fault;
 use crate::config::compiled::Compiled;
-use crate::config::source::{revision_of, write};
+use crate::config::source::{revision_of, sweep, write};
 use crate::config::{ConfigError, ServerConfig, Store, report};
 
 /// What an app begins with.
@@ -42,6 +42,7 @@ impl Beginning {
 
     /// What a file holds, once what was under way when its last gateway died has been settled.
     pub(crate) fn from_file(file: &Path, state: State, compiled: &Compiled) -> Result<Self, NoBeginning> {
+        sweep(file);
         let (published, pending) = records::kept(state.file())?;
         if let Some(pending) = pending {
             settle(&state, &pending)?;

@@ -8,6 +8,7 @@ use serde::Serialize;
 use understudy_messages::ids::Name;
 use understudy_messages::registry::{AdmissionState, GetRegistryStatus, RegistryStatus, ReloadStatus};
 
+use super::occupancy::{self, Bounded};
 use crate::app::Shared;
 use crate::config::Store;
 use crate::config::words::Words;
@@ -138,6 +139,7 @@ struct Status {
     generation: Option<u64>,
     turns_in_flight: u64,
     turns_waiting: usize,
+    bounds: Vec<Bounded>,
     arbiters: usize,
     providers: Vec<String>,
     models: usize,
@@ -192,6 +194,9 @@ fn describe(shared: &Shared, status: &RegistryStatus) -> Status {
         generation: status.generation.map(|generation| generation.0),
         turns_in_flight: status.leases,
         turns_waiting: status.waiting,
+        bounds: serving
+            .as_ref()
+            .map_or_else(Vec::new, |it| occupancy::all(shared, it.roster.settings())),
         arbiters: status.shards,
         providers: serving.as_ref().map_or_else(Vec::new, |it| {
             it.roster.settings().providers.keys().map(ToString::to_string).collect()

@@ -13,6 +13,7 @@ use understudy_messages::request::Endpoint;
 use understudy_messages::terminal::TurnFailure;
 
 use super::error;
+use super::occupancy::Occupancy;
 use crate::app::Shared;
 
 #[derive(Serialize)]
@@ -25,6 +26,8 @@ struct Provider {
     name: Name,
     candidates: Vec<Candidate>,
     credentials: Vec<Credential>,
+    /// `null` for one that may be asked as often as one likes.
+    occupancy: Option<Occupancy>,
     /// `null` for one that is not asked.
     catalog: Option<Catalog>,
 }
@@ -134,6 +137,7 @@ fn provider(shared: &Shared, ledger: &Ledger) -> Provider {
     let view = ledger.view(shared.clock.now());
     Provider {
         catalog: catalog_of(shared, &view.name),
+        occupancy: Occupancy::of_provider(shared, &view.name, ledger.bound()),
         name: view.name,
         candidates: view.candidates.into_iter().map(candidate).collect(),
         credentials: view.credentials.into_iter().map(credential).collect(),

@@ -77,10 +77,11 @@ async fn run(
     payload: web::Payload,
 ) -> HttpResponse {
     let answered = async {
+        let until = deadline(request.headers(), arbiter.shared.clock.now())?;
         // the place before the body: what waits in memory is counted
-        let place = place(&arbiter.shared, request.headers()).await?;
+        let place = place(&arbiter.shared, request.headers(), until).await?;
         let body = body::read(&arbiter.shared, request, payload).await?;
-        let turn = admit(endpoint, arbiter, request, body, place)?;
+        let turn = admit(endpoint, arbiter, request, body, (place, until))?;
         let request = turn.request.clone();
         let session = request.session.clone();
         if let Some(estimate) = count::estimate(&arbiter.shared, &request) {
@@ -96,7 +97,7 @@ async fn run(
 }
 
 /// A place among the turns in flight, if there is one in time and the gateway stays. Agents share what becomes free.
-async fn place(shared: &Shared, headers: &HeaderMap) -> Result<CapacityPermit, Refused> {
+async fn place(shared: &Shared, headers: &HeaderMap, until: Option<Instant>) -> Result<CapacityPermit, Refused> {
     let stays = || match shared.published.closing() {
         true => Err(TurnFailure::ours(503, "shutting_down", "The gateway is shutting down.")),
         false => Ok(()),
@@ -104,10 +105,13 @@ async fn place(shared: &Shared, headers: &HeaderMap) -> Result<CapacityPermit, R
     stays()?;
     let limits = &shared.config.settings.limits;
     let (bound, lane) = (limits.bound(limits.in_flight), lane(shared, text(headers, AGENT)?));
-    let until = deadline(headers, shared.clock.now())?;
     let entered = shared.capacities.enter(&Whose::Gateway, &bound, &lane, until).await;
     stays()?;
-    Ok(entered.map_err(busy)?)
+    let is_over = || until.is_some_and(|until| until <= shared.clock.now());
+    Ok(entered.map_err(|why| match is_over() {
+        true => TurnFailure::cancelled(CancelCause::CallerDeadline, 0),
+        false => busy(why),
+    })?)
 }
 
 /// The agent that a request names, where there is one of that name; else the default one.
@@ -134,7 +138,7 @@ fn admit(
     arbiter: &SessionArbiter,
     request: &HttpRequest,
     body: Bytes,
-    permit: CapacityPermit,
+    (permit, deadline): (CapacityPermit, Option<Instant>),
 ) -> Result<Admitted, Refused> {
     let shared = &arbiter.shared;
     let received = shared.clock.now();
@@ -176,7 +180,7 @@ fn admit(
             cancel,
             home,
             received,
-            deadline: deadline(request.headers(), received)?,
+            deadline,
             permit: TurnPermit::new(permit),
             names_model,
             origin: edge::origin(request.headers()),

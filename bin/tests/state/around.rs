@@ -228,7 +228,7 @@ async fn a_disk_that_has_room_again_costs_no_restart() {
     let place = Place::new().await;
     place.write(&place.configured("one", "", ""));
     place.serve().end();
-    let gateway = place.start(place.limited(&["serve"], 4 << 10));
+    let gateway = place.start(place.limited(&["serve"], &["-S -f 4096"]));
     let (talk, long) = (gateway.talk(), "x".repeat(100_000));
     let mut acknowledged = 0;
     while talk.turn("s", &long, false).await == Some(true) {

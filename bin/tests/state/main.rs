@@ -3,6 +3,8 @@
 #[cfg(test)]
 mod around;
 #[cfg(test)]
+mod files;
+#[cfg(test)]
 mod kept;
 #[cfg(test)]
 mod killed;

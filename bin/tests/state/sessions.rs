@@ -97,7 +97,7 @@ async fn on_a_full_disk_a_turn_ends_as_an_error_and_what_was_acknowledged_stays(
     let place = Place::new().await;
     place.write(&place.configured("one", "", ""));
     place.serve().end();
-    let gateway = place.start(place.limited(&["serve"], 4 << 10));
+    let gateway = place.start(place.limited(&["serve"], &["-S -f 4096"]));
     let talk = gateway.talk();
     let (mut acknowledged, long) = (0, "x".repeat(100_000));
     while talk.turn("s", &long, acknowledged % 2 == 0).await == Some(true) {

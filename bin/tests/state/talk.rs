@@ -70,14 +70,16 @@ impl Gateway {
 }
 
 impl Place {
-    /// The program, whose files may have so many KiB and no more: its disk is full then.
-    pub(crate) fn limited(&self, arguments: &[&str], kib: u32) -> Command {
+    /// The program, within these limits of the shell's `ulimit`. Where its files may have so many KiB and no more, its disk is full
+    /// then.
+    pub(crate) fn limited(&self, arguments: &[&str], limits: &[&str]) -> Command {
+        let limits: String = limits.iter().map(|limit| format!("ulimit {limit}; ")).collect();
         let own = self.command(arguments);
         let mut command = Command::new("bash");
         // that a write beyond it is not its end is the program's own doing
         command
             .arg("-c")
-            .arg(format!("ulimit -S -f {kib}; exec \"$@\""))
+            .arg(format!("{limits}exec \"$@\""))
             .arg("bash")
             .arg(own.get_program())
             .args(own.get_args());

@@ -197,3 +197,30 @@ fn an_empty_chain_is_said_to_be_empty() {
     assert_eq!((terminal.cause, terminal.status), (None, 503));
     assert_eq!(terminal.sentence, "There was no model to ask.");
 }
+
+#[test]
+fn where_no_connection_could_be_made_nobody_is_said_to_have_been_slow() {
+    let cut = |cut| Failure::observed(Reason::Timeout, cut);
+    let (refused, silent) = (cut(Cut::Refused), cut(Cut::FirstContentLimit));
+    let (unreached, slow) = (Outcome::Failed(&refused), Outcome::Failed(&silent));
+    let resting = Outcome::Resting(Reason::Timeout);
+    for (outcomes, connection, time) in [
+        (&[unreached][..], true, false),
+        (&[unreached, unreached], true, false),
+        (&[slow], false, true),
+        (&[unreached, slow], false, true),
+        (&[resting], false, true),
+    ] {
+        let told = end(outcomes, None);
+        let says = |words: &str| told.sentence.contains(words);
+        assert_eq!(
+            (says("No connection"), says("in time")),
+            (connection, time),
+            "{}",
+            told.sentence
+        );
+    }
+    for unsure in [&[unreached, slow][..], &[resting], &[unreached, resting]] {
+        assert!(end(unsure, None).sentence.contains("could not be reached, or"));
+    }
+}

@@ -88,6 +88,13 @@ pub struct Tally {
     pub open_connections: u64,
 }
 
+impl Tally {
+    /// Calls that have ended, whoever ended them.
+    pub fn ended(&self) -> u64 {
+        self.played + self.left + self.stopped
+    }
+}
+
 /// What a journal holds.
 #[derive(Debug)]
 pub struct Entries {

@@ -27,20 +27,20 @@ pub(crate) enum Role {
 }
 
 impl Role {
-    /// The metric and the labels that the role implies; `None` for what is still to come.
-    const fn metric(self) -> Option<(telemetry::Metric, &'static [(&'static str, &'static str)])> {
+    /// The metric and the labels that the role implies.
+    const fn metric(self) -> (telemetry::Metric, &'static [(&'static str, &'static str)]) {
         match self {
-            Self::Requests => Some((telemetry::TURNS, &[])),
-            Self::Attempts => Some((telemetry::ATTEMPTS_TOTAL, &[])),
-            Self::Failovers => Some((telemetry::FAILOVER, &[("decision", "fallback_model")])),
-            Self::Streams => Some((telemetry::STREAMS, &[])),
-            Self::Tokens => Some((telemetry::TOKENS_TOTAL, &[])),
-            Self::InFlight => Some((telemetry::TURNS_IN_FLIGHT, &[])),
-            Self::RegistryGeneration => Some((telemetry::GENERATION, &[])),
-            Self::StreamParseFaults => Some((telemetry::PARSE_FAULTS, &[])),
-            Self::HookFailures => Some((telemetry::HOOK_CALLS, &[])),
-            Self::Reloads => Some((telemetry::RELOADS, &[])),
-            Self::SessionsLive => None,
+            Self::Requests => (telemetry::TURNS, &[]),
+            Self::Attempts => (telemetry::ATTEMPTS_TOTAL, &[]),
+            Self::Failovers => (telemetry::FAILOVER, &[("decision", "fallback_model")]),
+            Self::Streams => (telemetry::STREAMS, &[]),
+            Self::Tokens => (telemetry::TOKENS_TOTAL, &[]),
+            Self::InFlight => (telemetry::TURNS_IN_FLIGHT, &[]),
+            Self::RegistryGeneration => (telemetry::GENERATION, &[]),
+            Self::StreamParseFaults => (telemetry::PARSE_FAULTS, &[]),
+            Self::HookFailures => (telemetry::HOOK_CALLS, &[]),
+            Self::Reloads => (telemetry::RELOADS, &[]),
+            Self::SessionsLive => (telemetry::SESSIONS, &[]),
         }
     }
 }
@@ -71,13 +71,20 @@ impl MetricRule {
         labels
     }
 
-    /// The labels of every series that belongs to it. Whoever names no kind of a hook's failure means all of them.
+    /// The labels of every series that belongs to it. Whoever names no kind of a hook's failure means all of them; a session
+    /// lives while it is in memory.
     fn series<'a>(&'a self, implied: &[(&'a str, &'a str)]) -> Vec<Vec<(&'a str, &'a str)>> {
         let labels = [&self.labels()[..], implied].concat();
-        let of_kind = |outcome| [&labels[..], &[("outcome", outcome)]].concat();
-        match self.role == Role::HookFailures && !self.labels.contains_key("kind") {
-            true => ["error", "timeout", "refused"].map(of_kind).into(),
-            false => vec![labels],
+        let with = |name, values: &[&'a str]| {
+            let each = values.iter().map(|value| [&labels[..], &[(name, *value)]].concat());
+            each.collect()
+        };
+        match self.role {
+            Role::HookFailures if !self.labels.contains_key("kind") => {
+                with("outcome", &["error", "timeout", "refused"])
+            }
+            Role::SessionsLive => with("state", &["active", "idle"]),
+            _ => vec![labels],
         }
     }
 }
@@ -101,10 +108,7 @@ pub(crate) struct MetricsShape {
 
 pub(super) fn check(rules: &[MetricRule], seen: &Seen, complaints: &mut Complaints) {
     for rule in rules {
-        let Some((metric, implied)) = rule.role.metric() else {
-            complaints.add("metrics", rule, &"no such metric yet");
-            continue;
-        };
+        let (metric, implied) = rule.role.metric();
         let series = rule.series(implied);
         if !series.iter().any(|labels| seen.after.scrape.has(metric.name, labels)) {
             complaints.add("metrics", rule, &"no such series");

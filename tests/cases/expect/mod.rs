@@ -3,6 +3,7 @@
 pub(crate) mod calls;
 pub(crate) mod events;
 pub(crate) mod leaving;
+pub(crate) mod loads;
 pub(crate) mod metrics;
 pub(crate) mod received;
 pub(crate) mod reloads;
@@ -23,6 +24,7 @@ use serde_json::Value;
 
 use crate::seen::Seen;
 use events::{EventRule, Hook};
+use loads::Rss;
 use metrics::{MetricRule, MetricsShape};
 use received::BodyRule;
 use responses::ResponseRule;
@@ -56,8 +58,8 @@ pub(crate) struct Expect {
     pub(crate) tools_executed: Option<u64>,
     /// Who said what, by session: `user:hi`.
     pub(crate) session_transcript: Option<BTreeMap<String, Vec<String>>>,
-    /// It belongs to a feature to come: `skips` names it.
-    pub(crate) rss: Option<Value>,
+    /// A case that has this one is played in a process of its own.
+    pub(crate) rss: Option<Rss>,
     /// For people.
     #[serde(rename = "note")]
     _note: IgnoredAny,
@@ -70,6 +72,17 @@ impl Expect {
     /// Whether somebody will look at the log.
     pub(crate) fn searches_the_log(&self) -> bool {
         !self.never_anywhere.is_empty() || !self.logs_contain.is_empty()
+    }
+
+    /// Whether somebody will look at what has to be kept of upstream calls, hooks and events.
+    pub(crate) fn looks_at_single_calls(&self) -> bool {
+        let counts = self.upstream_calls_total.is_some() || self.tools_executed.is_some() || self.order.is_some();
+        let any_call = !self.upstream_calls.is_empty()
+            || !self.upstream_headers.is_empty()
+            || !self.upstream_bodies.is_empty()
+            || !self.upstream_cancelled_within_ms.is_empty();
+        let any_text = !self.never.is_empty() || self.searches_the_log();
+        counts || any_call || any_text || !self.events.is_empty() || !self.timing.is_empty()
     }
 
     /// Whether somebody will look at calls of tools.
@@ -89,6 +102,8 @@ impl Expect {
         leaving::open(&self.upstream_connections_open_after, seen, &mut complaints);
         events::check(&self.events, seen, &mut complaints);
         reloads::check(seen, &mut complaints);
+        loads::check(seen, &mut complaints);
+        loads::rss(self.rss.as_ref(), seen, &mut complaints);
         metrics::check(&self.metrics, seen, &mut complaints);
         metrics::shape(&self.metrics_shape, seen, &mut complaints);
         state::check(&self.state, seen, &mut complaints);

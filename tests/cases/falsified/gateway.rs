@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use super::{reloaded, sample, tells_apart, tells_apart_in};
 use crate::expect::Expect;
+use crate::memory;
+use crate::seen::Loads;
 use crate::windows::{self, Scope};
 
 fn event(rule: Value) -> Value {
@@ -102,6 +104,7 @@ fn a_false_metric_is_refused() {
             metric(json!({ "role": "requests", "labels": { "outcome": "ok" }, "delta": 2 })),
             metric(json!({ "role": "tokens", "labels": { "target": "b/m2" }, "delta": 2 })),
             metric(json!({ "role": "in_flight", "value": 0 })),
+            metric(json!({ "role": "sessions_live", "value": 3 })),
             metric(json!({ "role": "reloads", "labels": { "result": "ok" }, "delta": 2 })),
             metric(json!({ "role": "reloads", "labels": { "result": "rolled_back" }, "delta": 0 })),
             metric(json!({ "role": "registry_generation", "delta": 2 })),
@@ -113,6 +116,9 @@ fn a_false_metric_is_refused() {
             metric(json!({ "role": "requests", "labels": { "outcome": "new" }, "delta": 0 })),
             metric(json!({ "role": "tokens", "labels": { "target": "a/m1" }, "delta": 0 })),
             metric(json!({ "role": "in_flight", "value": 1 })),
+            metric(json!({ "role": "sessions_live", "value": 0 })),
+            metric(json!({ "role": "sessions_live", "value": 1 })),
+            metric(json!({ "role": "sessions_live", "value": 7 })),
             metric(json!({ "role": "reloads", "labels": { "result": "ok" }, "delta": 1 })),
             metric(json!({ "role": "reloads", "labels": { "result": "rolled_back" }, "delta": 1 })),
             metric(json!({ "role": "reloads", "labels": { "result": "new" }, "delta": 0 })),
@@ -122,6 +128,49 @@ fn a_false_metric_is_refused() {
             metric(json!({ "role": "hook_failures", "labels": { "plugin": "other" }, "delta": 2 })),
         ],
     );
+}
+
+#[test]
+fn memory_that_grows_more_than_it_may_is_refused() {
+    let most = |percent: u64| json!({ "rss": { "second_load_growth_max_percent": percent } });
+    tells_apart(&[most(10), most(11)], &[most(0), most(9)]);
+    for peaks in [vec![], vec![100], vec![100, 100, 100], vec![100, 111]] {
+        let mut seen = sample();
+        seen.peaks = peaks;
+        tells_apart_in(&seen, &[], &[most(10)]);
+    }
+}
+
+#[test]
+fn the_most_that_was_held_is_read_whatever_is_held_now() {
+    let status = "Name:\tcases\nVmPeak:\t 9000 kB\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n";
+    assert_eq!(memory::peak_in(status), Some(2 << 20));
+    assert_eq!(memory::peak_in("VmRSS:\t    1024 kB\n"), None);
+    assert!(memory::peak().is_ok_and(|held| held > 0));
+}
+
+#[test]
+fn a_request_of_a_load_that_has_no_whole_answer_is_refused() {
+    let mut loads = Loads::default();
+    let whole = || sample().replies.remove("r1").expect("a reply");
+    loads.note(whole());
+    assert_eq!((loads.sent, loads.answered), (1, 1));
+    let left = crate::reply::Reply {
+        whole: false,
+        ..whole()
+    };
+    let refused = crate::reply::Reply {
+        status: Some(503),
+        ..whole()
+    };
+    let broken = sample().replies.remove("r2").expect("a reply");
+    for reply in [left, refused, broken, crate::reply::Reply::default()] {
+        loads.note(reply);
+    }
+    assert_eq!((loads.sent, loads.answered, loads.failed.len()), (5, 1, 3));
+    let mut seen = sample();
+    seen.loads = loads;
+    assert!(!Expect::default().check(&seen).is_empty());
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Cases that nobody could check: they are refused when they are read, or skipped for what they use.
+//! Cases that nobody could check: they are refused when they are read.
 
 use serde_json::{Value, json};
 use understudy_messages::settings::{Api, BrokenStream};
@@ -6,7 +6,6 @@ use understudy_messages::settings::{Api, BrokenStream};
 use crate::case::{Action, Case};
 use crate::expect::Expect;
 use crate::plugins::{Heard, Misfits, hosts};
-use crate::skips::{self, Feature};
 
 /// A case with a plugin that behaves so at a hook.
 fn behaving(hook: &str, behaviour: Value) -> Result<Case, serde_json::Error> {
@@ -76,37 +75,40 @@ fn a_repeated_step_is_unrolled_with_its_number_and_time() {
 }
 
 #[test]
-fn a_case_is_skipped_for_what_it_uses_and_else_never() {
-    let uses = |place: &str, value: Value| {
-        let case = case(|case| *case.pointer_mut(place).expect("a place") = value).expect("a case");
-        skips::missing(&case)
+fn a_case_about_memory_that_wants_to_know_of_single_calls_is_refused() {
+    let read = |expect: Value| {
+        case(|case| case["expect"] = expect)
+            .expect("a case")
+            .with_what_is_kept()
     };
-    assert_eq!(uses("/expect", json!({})), None);
-    for api in ["openai-responses", "anthropic", "gemini"] {
-        assert_eq!(uses("/config/providers/a/api", json!(api)), None);
-    }
-    for api in ["openai-responses", "anthropic"] {
-        assert_eq!(uses("/steps/0/api", json!(api)), None);
-    }
-    let load = json!({ "do": "load", "requests": 1, "distinct_sessions": 1, "concurrency": 1, "body_text_bytes": 1 });
-    assert_eq!(uses("/steps/0", load), Some(Feature::SessionsAtScale));
-    for step in [
-        json!({ "do": "activate_plugin", "plugin": "p" }),
-        json!({ "do": "reload_plugin", "plugin": "p", "script": "throw_in_start" }),
-        json!({ "do": "reload_config", "set": { "plugins.p.prepend": "v2" } }),
+    let rss = json!({ "second_load_growth_max_percent": 10 });
+    assert!(read(json!({ "rss": rss, "metrics": [{ "role": "in_flight", "value": 0 }] })).is_ok());
+    for (key, rule) in [
+        ("upstream_calls", json!({ "a/m1": 1 })),
+        ("upstream_calls_total", json!(1)),
+        ("order", json!(["a/m1"])),
+        ("upstream_headers", json!({ "a/m1": [] })),
+        ("upstream_bodies", json!({ "a/m1": [] })),
+        ("upstream_cancelled_within_ms", json!({ "a/m1": 1 })),
+        ("events", json!([{ "hook": "agent_end" }])),
+        ("timing", json!({ "r1_max_ms": 1 })),
+        ("never", json!(["x"])),
+        ("never_anywhere", json!(["x"])),
+        ("tools_executed", json!(1)),
     ] {
-        assert_eq!(uses("/steps/0", step.clone()), None, "{step}");
+        assert!(read(json!({ key: rule })).is_ok(), "{key}");
+        assert!(read(json!({ key: rule, "rss": rss })).is_err(), "{key}");
     }
-    for (expect, feature) in [
-        (json!({ "metrics": [{ "role": "reloads" }] }), None),
-        (
-            json!({ "metrics": [{ "role": "sessions_live" }] }),
-            Some(Feature::SessionsAtScale),
-        ),
-        (json!({ "rss": {} }), Some(Feature::SessionsAtScale)),
-    ] {
-        assert_eq!(uses("/expect", expect.clone()), feature, "{expect}");
-    }
+}
+
+#[test]
+fn a_load_of_nobody_is_refused() {
+    let load = |clients: u64, sessions: u64| {
+        let step = json!({ "do": "load", "requests": 1, "distinct_sessions": sessions, "concurrency": clients, "body_text_bytes": 1 });
+        case(|case| case["steps"] = json!([step]))
+    };
+    assert!(load(1, 1).is_ok());
+    assert!(load(0, 1).is_err() && load(1, 0).is_err());
 }
 
 #[test]

@@ -20,7 +20,7 @@ use crate::hooks::Fired;
 use crate::log::Log;
 use crate::plugins::OBSERVER;
 use crate::reply::Reply;
-use crate::seen::{Call, Page, Reloaded, Seen};
+use crate::seen::{Call, Loads, Page, Reloaded, Seen};
 use crate::windows::{Scope, Window};
 
 /// Asserts that a sample meets an expectation, and that it does not meet any of those falsified.
@@ -78,6 +78,12 @@ fn sample() -> Seen {
         ],
         reloads: vec![reloaded(false, 200), reloaded(true, 409)],
         transcripts: [("s1".to_owned(), vec!["user:hi".to_owned(), "assistant:ok".to_owned()])].into(),
+        loads: Loads {
+            sent: 2,
+            answered: 2,
+            failed: Vec::new(),
+        },
+        peaks: vec![100 << 20, 110 << 20],
         events_missed: 0,
         event_texts: "[{\"event\":\"turn_ended\"}]".to_owned(),
         before: Page::new(metrics(0, 1)),
@@ -99,15 +105,18 @@ fn logged(line: &str) -> Log {
 }
 
 fn metrics(turns: u32, in_flight: u32) -> String {
-    use understudy_actors::telemetry::{GENERATION, HOOK_CALLS, RELOADS, TOKENS_TOTAL, TURNS, TURNS_IN_FLIGHT};
+    use understudy_actors::telemetry::{
+        GENERATION, HOOK_CALLS, RELOADS, SESSIONS, TOKENS_TOTAL, TURNS, TURNS_IN_FLIGHT,
+    };
     let (tokens, turns_total, turns_in_flight) = (TOKENS_TOTAL.name, TURNS.name, TURNS_IN_FLIGHT.name);
-    let (hooks, reloads, generation) = (HOOK_CALLS.name, RELOADS.name, GENERATION.name);
+    let (hooks, reloads, generation, sessions) = (HOOK_CALLS.name, RELOADS.name, GENERATION.name, SESSIONS.name);
     let rare = if turns > 0 { "rare 1\n" } else { "" };
     format!(
         "# HELP gpt-junk\n{turns_total}{{outcome=\"ok\"}} {turns}\n{tokens}{{provider=\"b\",model=\"m2\",kind=\"output\"}} {turns}\n\
          {turns_in_flight}{{agent=\"default\"}} {in_flight}\n{rare}\
          {hooks}{{plugin=\"logger\",outcome=\"error\"}} {turns}\n{hooks}{{plugin=\"logger\",outcome=\"ok\"}} {turns}\n\
          {reloads}{{trigger=\"api\",outcome=\"applied\"}} {turns}\n{reloads}{{trigger=\"api\",outcome=\"rolled_back\"}} 0\n\
+         {sessions}{{state=\"active\"}} 1\n{sessions}{{state=\"idle\"}} 2\n{sessions}{{state=\"passivated\"}} 4\n\
          {generation} {}\n",
         turns + 1
     )

@@ -236,10 +236,7 @@ async fn a_turn_waits_at_the_gate_no_longer_than_its_caller() {
     let ask = json!({ "plugins": ["probe"], "wait": true });
     let (_, reloaded, held) = replaced_during(&stage, &ask, moves).await;
     assert_eq!(reloaded.status, 200, "{}", reloaded.text());
-    assert_eq!(
-        (held.status, &held.json()["error"]["code"]),
-        (503, &json!("admission_held"))
-    );
+    assert_eq!((held.status, &held.json()["error"]["code"]), (504, &json!("timeout")));
 }
 
 #[tokio::test]

@@ -60,17 +60,14 @@ impl Conductor {
         }
     }
 
-    /// Waits in the line of a provider.
+    /// Waits in the line of a provider. Whoever looks after the turn's deadline cancels it, so that the cause is told.
     async fn stand(&mut self, place: &Whose, bound: &Bound) -> Option<CapacityPermit> {
         let (context, turn) = (self.context.clone(), self.turn.clone());
         let began = context.clock.now();
         let wait = async {
-            let entered = context
-                .capacities
-                .enter(place, bound, &turn.agent.name, Some(turn.deadline));
             tokio::select! {
                 biased;
-                entered = entered => entered.ok(),
+                entered = context.capacities.enter(place, bound, &turn.agent.name, None) => entered.ok(),
                 _ = turn.cancel.cancelled() => None,
             }
         };

@@ -1,18 +1,19 @@
-//! The ledgers of generations: what a provider has on its record outlives a generation that leaves the provider as it is.
+//! The ledgers of generations: what a provider has on its record outlives a generation that leaves the provider where it is.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::sync::atomic::{AtomicU64, AtomicUsize};
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Arc, Mutex, Weak};
 
 use arc_swap::ArcSwap;
+use secrecy::ExposeSecret;
 use tokio::sync::Notify;
 use tokio::sync::futures::Notified;
 use understudy_messages::clock::Instant;
 use understudy_messages::ids::{GenerationId, Name};
 use understudy_messages::settings::{ProviderSettings, Settings};
 
-use super::windows::Spread;
-use super::{Account, Learnt, Ledger, Pulse, Record};
+use super::windows::{Spread, Windows};
+use super::{Account, Learnt, Ledger, Pulse, Record, lock};
 
 /// The ledgers of one generation's providers, by provider index.
 #[derive(Debug, Default)]
@@ -24,24 +25,27 @@ pub struct Ledgers {
 }
 
 impl Ledgers {
-    /// Ledgers for every provider in the settings: that of `before` goes on where the provider is unchanged, credentials
-    /// included; any other is clean, but for what an earlier process has learnt of it. Accounts of quota groups go on by name.
+    /// Ledgers for every provider in the settings. A provider that is where it was goes on with what `before` knows of it: its
+    /// models with their rests, its credentials with theirs. Another credential is clean; so is another place, but for what an
+    /// earlier process has learnt of it. Accounts of quota groups go on by name.
     pub fn new(settings: &Settings, before: &Self, now: Instant) -> Self {
         let listed = settings.listed();
         let mut groups = before.accounts();
         let ledger = |provider: &Arc<ProviderSettings>| {
-            let known = before.all.iter().find(|ledger| ledger.settings == *provider);
-            let account = match (&provider.quota_group, known) {
-                (Some(group), _) => groups.entry(group.clone()).or_default().clone(),
-                (None, Some(known)) => known.account.clone(),
-                (None, None) => Arc::default(),
+            let known = before.all.iter().find(|ledger| is_where(provider, &ledger.settings));
+            let kept = kept(provider, known);
+            let account = match &provider.quota_group {
+                Some(group) => groups.entry(group.clone()).or_default().clone(),
+                None => known.map_or_else(Arc::default, |known| known.account_for(provider, &kept)),
             };
             let pulse = |model: &Name| known.and_then(|known| known.pulses.get(model)).cloned();
             let models = listed.iter().filter(|model| model.provider == provider.name);
             let pulses = models.map(|model| (model.model.clone(), pulse(&model.model).unwrap_or_default()));
+            let uses = |before: &Option<usize>| known?.uses.get((*before)?).cloned();
             let ledger = Ledger {
                 pulses: pulses.collect::<BTreeMap<Name, Pulse>>(),
-                record: known.map_or_else(|| Arc::new(Record::new(provider, now)), |known| known.record.clone()),
+                record: known.map_or_else(|| Arc::new(Record::new(now)), |known| known.record.clone()),
+                uses: kept.iter().map(|before| uses(before).unwrap_or_default()).collect(),
                 settings: provider.clone(),
                 breaker: settings.breaker,
                 spread: Spread {
@@ -95,13 +99,57 @@ impl Ledgers {
     }
 }
 
+/// Whether two providers are one, whatever else has changed of it: what rests, rests there.
+fn is_where(one: &ProviderSettings, other: &ProviderSettings) -> bool {
+    (&one.name, one.api, &one.base_url) == (&other.name, other.api, &other.base_url)
+}
+
+/// Of each credential, its place before, if it had one. Who has none asks by an empty one.
+fn kept(provider: &ProviderSettings, known: Option<&Arc<Ledger>>) -> Vec<Option<usize>> {
+    let keys = |provider: &ProviderSettings| -> Vec<String> {
+        match provider.api_keys.is_empty() {
+            true => vec![String::new()],
+            false => provider
+                .api_keys
+                .iter()
+                .map(|key| key.expose_secret().to_owned())
+                .collect(),
+        }
+    };
+    let before = known.map_or_else(Vec::new, |known| keys(&known.settings));
+    let place = |key: &String| before.iter().position(|before| before == key);
+    keys(provider).iter().map(place).collect()
+}
+
+impl Ledger {
+    /// The windows that a provider goes on with that belongs to no group; `kept` are its credentials. Where failures are spread in
+    /// another way, windows mean something else, and there are none.
+    fn account_for(&self, provider: &ProviderSettings, kept: &[Option<usize>]) -> Arc<Account> {
+        let spreads_as_before = !self.spread.grouped && self.spread.aggregator == provider.aggregator;
+        let as_before = (0..self.uses.len()).map(Some).eq(kept.iter().copied());
+        match (spreads_as_before, as_before) {
+            (false, _) => Arc::default(),
+            (true, true) => self.account.clone(),
+            (true, false) => Arc::new(Account::new(lock(&self.account.windows).moved(kept))),
+        }
+    }
+}
+
+impl Account {
+    fn new(windows: Windows) -> Self {
+        Self {
+            count: AtomicUsize::new(windows.len()),
+            windows: Mutex::new(windows),
+        }
+    }
+}
+
 impl Record {
-    fn new(provider: &ProviderSettings, epoch: Instant) -> Self {
+    fn new(epoch: Instant) -> Self {
         Self {
             breakers: Mutex::default(),
             troubled: AtomicUsize::default(),
             without_prefill: Mutex::new(BTreeSet::new()),
-            uses: (0..provider.api_keys.len().max(1)).map(|_| AtomicU64::new(0)).collect(),
             epoch,
         }
     }
@@ -145,65 +193,4 @@ impl LedgerBook {
 }
 
 #[cfg(test)]
-mod tests {
-    use secrecy::SecretString;
-    use understudy_messages::clock::Clock;
-
-    use super::*;
-    use crate::registry::testing::settings;
-
-    /// The settings in which provider `a` has this key.
-    fn keyed(key: &str) -> Settings {
-        let mut settings = settings();
-        let changed = ProviderSettings {
-            api_keys: vec![SecretString::from(key)],
-            ..(*settings.providers[&Name::from("a")]).clone()
-        };
-        settings.providers.insert("a".into(), Arc::new(changed));
-        settings
-    }
-
-    #[test]
-    fn an_unchanged_provider_keeps_its_record_and_one_with_another_key_does_not() {
-        let now = Clock::movable().now();
-        let first = Ledgers::new(&keyed("one"), &Ledgers::default(), now);
-        let mut moved = keyed("two");
-        moved.providers.remove("b");
-        let second = Ledgers::new(&moved, &first, now);
-        let same = |old: usize, new: usize| Arc::ptr_eq(&first.all[old].record, &second.all[new].record);
-        assert!(!same(0, 0), "another key");
-        assert!(same(2, 1), "`open` is as it was, though its index is not");
-        let third = Ledgers::new(&moved, &second, now);
-        assert!(Arc::ptr_eq(&second.all[0].record, &third.all[0].record));
-    }
-
-    #[test]
-    fn the_account_of_a_group_goes_on_by_its_name() {
-        let now = Clock::movable().now();
-        let grouped = |key: &str| {
-            let mut settings = keyed(key);
-            let mut changed = (*settings.providers[&Name::from("a")]).clone();
-            changed.quota_group = Some("team".into());
-            settings.providers.insert("a".into(), Arc::new(changed));
-            settings
-        };
-        let first = Ledgers::new(&grouped("one"), &Ledgers::default(), now);
-        let second = Ledgers::new(&grouped("two"), &first, now);
-        assert!(Arc::ptr_eq(&first.all[0].account, &second.all[0].account));
-        assert!(!Arc::ptr_eq(&first.all[0].record, &second.all[0].record));
-    }
-
-    #[test]
-    fn the_book_finds_what_is_held_and_forgets_what_is_not() {
-        let (book, now) = (LedgerBook::default(), Clock::movable().now());
-        let ledgers = || Arc::new(Ledgers::new(&settings(), &Ledgers::default(), now));
-        let (first, second) = (ledgers(), ledgers());
-        book.enter(GenerationId(1), &first);
-        book.enter(GenerationId(2), &second);
-        assert!(Arc::ptr_eq(&book.of(GenerationId(1)), &first));
-        drop(first);
-        assert!(book.of(GenerationId(1)).get(0).is_none());
-        book.enter(GenerationId(3), &ledgers());
-        assert_eq!(book.held.load().len(), 2, "the first is left out");
-    }
-}
+mod tests;

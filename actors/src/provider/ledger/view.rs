@@ -108,9 +108,7 @@ impl Ledger {
         ProviderView {
             name: self.settings.name.clone(),
             candidates: models.iter().map(|model| self.candidate(model, now)).collect(),
-            credentials: (0..self.record.uses.len())
-                .map(|place| self.credential(place, now))
-                .collect(),
+            credentials: (0..self.uses.len()).map(|place| self.credential(place, now)).collect(),
         }
     }
 
@@ -143,11 +141,7 @@ impl Ledger {
         let rest = resting.max_by_key(|ladder| ladder.until);
         CredentialView {
             place,
-            uses: self
-                .record
-                .uses
-                .get(place)
-                .map_or(0, |uses| uses.load(Ordering::Relaxed)),
+            uses: self.uses.get(place).map_or(0, |uses| uses.load(Ordering::Relaxed)),
             reason: rest.map(|ladder| ladder.reason),
             remaining: rest.map_or(Duration::ZERO, |ladder| ladder.until.saturating_duration_since(now)),
         }

@@ -65,6 +65,25 @@ impl Windows {
         self.ladders.iter().map(|((scope, _), ladder)| (scope, ladder))
     }
 
+    /// Those that still hold where the credentials are others: `kept` tells of each of them its place before, if it had one. What
+    /// is of no credential alone goes on as long as one of them does. Probes that are out come back to the old ones.
+    pub(super) fn moved(&self, kept: &[Option<usize>]) -> Self {
+        let place = |before: usize| kept.iter().position(|place| *place == Some(before));
+        let moved = self.ladders.iter().filter_map(|((scope, reason), ladder)| {
+            let scope = match scope {
+                Scope::Credential(before) => Scope::Credential(place(*before)?),
+                Scope::CredentialModel(before, model) => Scope::CredentialModel(place(*before)?, model.clone()),
+                Scope::Model(_) | Scope::Group => kept.iter().any(Option::is_some).then(|| scope.clone())?,
+            };
+            let mut ladder = *ladder;
+            ladder.probe_abandoned();
+            Some(((scope, *reason), ladder))
+        });
+        Self {
+            ladders: moved.collect(),
+        }
+    }
+
     /// Puts back one that rested when the process ended, unless that rest is over; none is longer than it can have been.
     pub(super) fn restore(&mut self, scope: Scope, rested: Rested, now: Instant) {
         if let Some(steps) = steps(rested.reason).filter(|_| !rested.remaining.is_zero()) {
