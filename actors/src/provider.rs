@@ -3,12 +3,13 @@
 mod conductor;
 mod failover;
 pub mod ledger;
+mod own;
 mod pool;
 
 use std::rc::Rc;
 use std::sync::Arc;
 
-use actix::{Actor, Addr, Context, Handler, ResponseFuture};
+use actix::{Actor, Addr, AsyncContext, Context, Handler, ResponseFuture};
 use understudy_messages::clock::Clock;
 use understudy_messages::ports::ProviderPort;
 use understudy_messages::provider::{Answered, Attempt, AttemptError, Perform};
@@ -20,6 +21,7 @@ pub use pool::ProviderPoolActor;
 
 use self::conductor::Conductor;
 use self::ledger::LedgerBook;
+use self::own::{Own, attempt};
 use crate::capacity::Capacities;
 use crate::supervision::{EndOfLife, Tasks};
 use crate::tap::EventTap;
@@ -75,22 +77,17 @@ impl Actor for ProviderActor {
 impl Handler<Perform> for ProviderActor {
     type Result = ResponseFuture<Performance>;
 
-    fn handle(&mut self, perform: Perform, _: &mut Context<Self>) -> Self::Result {
-        Box::pin(Conductor::new(perform, self.context.clone()).run())
+    fn handle(&mut self, perform: Perform, context: &mut Context<Self>) -> Self::Result {
+        let own = Own::new(self.upstream.clone(), context.address().recipient());
+        Box::pin(Conductor::new(perform, own, self.context.clone()).run())
     }
 }
 
 impl Handler<Attempt> for ProviderActor {
     type Result = ResponseFuture<Result<Answered, AttemptError>>;
 
-    fn handle(&mut self, attempt: Attempt, _: &mut Context<Self>) -> Self::Result {
+    fn handle(&mut self, asked: Attempt, _: &mut Context<Self>) -> Self::Result {
         let (upstream, context) = (self.upstream.clone(), self.context.clone());
-        Box::pin(async move {
-            let (result, rest) = upstream.attempt(&attempt).await;
-            if let Some(rest) = rest {
-                context.tasks.spawn("end of a body", rest.read());
-            }
-            result
-        })
+        Box::pin(async move { attempt(&upstream, &asked, &context.tasks).await })
     }
 }

@@ -5,6 +5,7 @@ mod delivery;
 mod fault;
 mod frames;
 pub mod going_on;
+mod heads;
 mod heard;
 mod holding;
 mod kept;
@@ -20,7 +21,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use reqwest::Response;
 use reqwest::header::HeaderMap;
-use secrecy::SecretString;
 use sha2::{Digest, Sha256};
 use understudy_messages::client::{AnswerHead, ClientFrame};
 use understudy_messages::clock::{Clock, Instant};
@@ -29,9 +29,11 @@ use understudy_messages::provider::{Answered, Attempt, AttemptError, AttemptLimi
 use understudy_messages::settings::ProviderSettings;
 
 use self::ask::Places;
-pub(crate) use self::ask::{AGENT, ANTHROPIC_VERSION, credential, version};
+pub(crate) use self::ask::version;
 pub(crate) use self::fault::fault;
 use self::frames::Frames;
+use self::heads::Heads;
+pub(crate) use self::heads::{AGENT, ANTHROPIC_VERSION, credential};
 use crate::classify::{Signal, TransportFault, classify, transport};
 
 /// How much of an error's body is read.
@@ -64,6 +66,7 @@ pub fn http_client(connect: Duration) -> Result<reqwest::Client, reqwest::Error>
 pub struct Upstream {
     settings: Arc<ProviderSettings>,
     places: Places,
+    heads: Heads,
     client: reqwest::Client,
     clock: Clock,
 }
@@ -73,6 +76,7 @@ impl Upstream {
     pub fn new(settings: Arc<ProviderSettings>, client: reqwest::Client, clock: Clock) -> Self {
         Self {
             places: Places::of(&settings),
+            heads: Heads::of(&settings),
             settings,
             client,
             clock,
@@ -95,7 +99,6 @@ impl Upstream {
 struct Exchange<'a> {
     upstream: &'a Upstream,
     attempt: &'a Attempt,
-    credential: Option<&'a SecretString>,
     limits: AttemptLimits,
     sent: Instant,
     /// Whether the provider speaks the client's format: then bytes pass as they are.
@@ -105,7 +108,6 @@ struct Exchange<'a> {
 impl<'a> Exchange<'a> {
     fn new(upstream: &'a Upstream, attempt: &'a Attempt) -> Self {
         Self {
-            credential: upstream.settings.api_keys.get(attempt.credential),
             limits: limits(attempt),
             sent: upstream.clock.now(),
             verbatim: attempt.turn.request.endpoint.is_spoken_by(upstream.settings.api),
@@ -138,9 +140,9 @@ impl<'a> Exchange<'a> {
         }
         match (stream, Frames::announced(&response, self.upstream.settings.api)) {
             (true, Some(frames)) => {
-                let answered = relay::Relay::new(self, deadline, &response, frames, dropped)
-                    .run(&mut response)
-                    .await?;
+                let relay = relay::Relay::new(self, deadline, &response, frames, dropped);
+                // on the heap, so that answers that come whole do not carry the space of a stream about
+                let answered = Box::pin(relay.run(&mut response)).await?;
                 Ok((answered, Rest::of(response, &self.upstream.clock)))
             }
             (false, None | Some(Frames::Array(_))) => Ok((self.whole(response, deadline, dropped).await?, None)),
@@ -242,14 +244,18 @@ impl<'a> Exchange<'a> {
 
     /// Sends a frame to the client, who may be slow, until the attempt is cancelled.
     async fn send(&self, frame: ClientFrame) -> Result<(), AttemptError> {
-        let turn = &self.attempt.turn;
+        let (turn, cancel) = (&self.attempt.turn, &self.attempt.cancel);
+        if cancel.is_cancelled() {
+            return Err(AttemptError::Cancelled);
+        }
         tokio::select! {
             biased;
-            () = self.attempt.cancel.cancelled() => Err(AttemptError::Cancelled),
+            // first: mostly there is room, and nothing to wait for
             sent = turn.client.send(frame) => sent.map_err(|_client_gone| {
                 turn.cancel.cancel(CancelCause::Client);
                 AttemptError::Cancelled
             }),
+            () = cancel.cancelled() => Err(AttemptError::Cancelled),
         }
     }
 

@@ -34,6 +34,7 @@ use self::seat::Seat;
 use super::ProviderContext;
 use super::failover::{Situation, Step, next_step};
 use super::ledger::{Ledgers, Purpose, Rest, Ticket};
+use super::own::Own;
 
 /// How long an ending may wait for a client that does not read.
 const ENDING_GRACE: Duration = Duration::from_secs(5);
@@ -42,6 +43,7 @@ const ENDING_GRACE: Duration = Duration::from_secs(5);
 pub(super) struct Conductor {
     turn: Arc<TurnContext>,
     cast: Cast,
+    own: Own,
     context: Arc<ProviderContext>,
     /// Those of the turn's generation.
     ledgers: Arc<Ledgers>,
@@ -77,11 +79,12 @@ enum Next {
 }
 
 impl Conductor {
-    pub(super) fn new(perform: Perform, context: Arc<ProviderContext>) -> Self {
+    pub(super) fn new(perform: Perform, own: Own, context: Arc<ProviderContext>) -> Self {
         Self {
             ledgers: context.ledgers.of(perform.turn.lease.generation()),
             turn: perform.turn,
             cast: perform.cast,
+            own,
             context,
             here: Here::default(),
             tried: Vec::new(),

@@ -207,11 +207,8 @@ pub(super) fn is_long_window(text: &Text) -> bool {
 
 /// One request that brings more tokens than a minute's allowance will never pass, however long one waits.
 pub(super) fn is_request_size_ceiling(text: &Text) -> bool {
+    // few errors name a limit: the rest is not looked for in the others
     let limit = text.number_after("limit");
-    let exceeds = || {
-        text.number_after("requested")
-            .zip(limit)
-            .is_some_and(|(asked, limit)| asked > limit)
-    };
-    text.says_any(PER_MINUTE) && text.says("*token*") && exceeds()
+    let exceeds = |limit| text.number_after("requested").is_some_and(|asked| asked > limit);
+    limit.is_some_and(exceeds) && text.says_any(PER_MINUTE) && text.says("*token*")
 }

@@ -9,6 +9,8 @@
 //! * `^forbidden`: the text begins so; `=no body`: the text is exactly this;
 //! * `#402`: the number as a status, not as a number in prose ("use a 402 bolt").
 
+use memchr::memchr_iter;
+
 /// The most bytes between two parts of a pattern.
 const GAP: usize = 160;
 
@@ -61,8 +63,7 @@ impl Text {
         if let Some(start) = pattern.strip_prefix('^') {
             return self.0.starts_with(start);
         }
-        let parts: Vec<&str> = pattern.split('*').collect();
-        self.finds(&parts)
+        self.finds(pattern)
     }
 
     /// The first number after `word`, as in `limit: 8,000`.
@@ -74,31 +75,23 @@ impl Text {
         })
     }
 
-    fn finds(&self, parts: &[&str]) -> bool {
-        let (open_left, parts) = match parts {
-            ["", rest @ ..] => (true, rest),
-            all => (false, all),
-        };
-        let [first, later @ ..] = parts else {
-            return false;
-        };
-        self.0.match_indices(first).any(|(at, _)| {
-            let end = at + first.len();
-            (open_left || is_edge(&self.0, at)) && self.goes_on(end, later)
-        })
+    fn finds(&self, pattern: &str) -> bool {
+        let open_left = pattern.strip_prefix('*');
+        let (first, later) = first_part(open_left.unwrap_or(pattern));
+        places(&self.0, first)
+            .any(|at| (open_left.is_some() || is_edge(&self.0, at)) && self.goes_on(at + first.len(), later))
     }
 
-    /// Whether `parts` follow one another from byte `from` on.
-    fn goes_on(&self, from: usize, parts: &[&str]) -> bool {
-        let [next, later @ ..] = parts else {
+    /// Whether the parts of `pattern` follow one another from byte `from` on; `None`: there are no more.
+    fn goes_on(&self, from: usize, pattern: Option<&str>) -> bool {
+        let Some(pattern) = pattern else {
             return is_edge(&self.0, from);
         };
-        if next.is_empty() && later.is_empty() {
+        if pattern.is_empty() {
             return true;
         }
-        let sentence = sentence(&self.0[from..]);
-        let mut hits = sentence.match_indices(next);
-        hits.any(|(at, _)| self.goes_on(from + at + next.len(), later))
+        let (next, later) = first_part(pattern);
+        places(sentence(&self.0[from..]), next).any(|at| self.goes_on(from + at + next.len(), later))
     }
 
     /// Whether `number` stands where a status stands: at the start, or after a word that announces one.
@@ -117,6 +110,23 @@ impl Text {
         let number = self.0.get(..3).filter(|_| is_edge(&self.0, 3))?;
         number.parse().ok().filter(|status| (400..600).contains(status))
     }
+}
+
+/// What comes before the first star, and what behind it.
+fn first_part(pattern: &str) -> (&str, Option<&str>) {
+    match pattern.split_once('*') {
+        Some((first, later)) => (first, Some(later)),
+        None => (pattern, None),
+    }
+}
+
+/// Where `part` stands; nowhere if it is empty. Patterns are short and many, and most are not there: what has to be prepared
+/// for a search would cost more than the search.
+fn places(text: &str, part: &str) -> impl Iterator<Item = usize> {
+    let (text, part) = (text.as_bytes(), part.as_bytes());
+    let begins = part.first().map(|first| memchr_iter(*first, text));
+    let is_there = move |at: &usize| text.get(*at..).is_some_and(|rest| rest.starts_with(part));
+    begins.into_iter().flatten().filter(is_there)
 }
 
 fn push_space(text: &mut String) {

@@ -2,27 +2,18 @@
 
 use std::borrow::Cow;
 
-use reqwest::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 use reqwest::{Method, Request, Url};
-use secrecy::ExposeSecret;
 use understudy_messages::conversation::{Message, Part};
 use understudy_messages::failure::{Cut, ErrorCode, Failure, Nuance, ProviderWords, Reason};
 use understudy_messages::provider::AttemptError;
 use understudy_messages::request::Endpoint;
 use understudy_messages::settings::{Api, ProviderSettings};
 
+use super::heads::yields;
 use super::{Exchange, failed};
 use crate::continuation;
 use crate::wire::{self, RequestError, Target, Written};
-
-/// The version of Anthropic's API that is spoken where the client names none.
-pub(crate) const ANTHROPIC_VERSION: (HeaderName, HeaderValue) = (
-    HeaderName::from_static("anthropic-version"),
-    HeaderValue::from_static("2023-06-01"),
-);
-
-/// Who asks.
-pub(crate) const AGENT: &str = concat!("understudy/", env!("CARGO_PKG_VERSION"));
 
 /// Where one provider is asked for what. `None` for a base URL that is none, which configuration refuses.
 pub(super) struct Places {
@@ -166,45 +157,21 @@ impl Exchange<'_> {
         Ok(written)
     }
 
+    /// What is always said, and what the client wants the provider to hear.
     fn headers(&self) -> HeaderMap {
         let turn = &self.attempt.turn.request;
-        let accept = if turn.facts.stream {
-            "text/event-stream"
-        } else {
-            "application/json"
-        };
-        let mut headers = HeaderMap::with_capacity(5 + turn.headers.len());
-        if self.upstream.settings.api == Api::AnthropicMessages {
-            headers.extend([ANTHROPIC_VERSION]);
-        }
+        let head = self.upstream.heads.find(self.attempt.credential, turn.facts.stream);
+        let mut headers = head.clone();
         for (name, value) in &turn.headers {
             if let (Ok(name), Ok(value)) = (HeaderName::from_bytes(name), HeaderValue::from_bytes(value))
                 && (self.verbatim || !name.as_str().starts_with("anthropic-"))
+                && yields(head, &name)
             {
                 headers.insert(name, value);
             }
         }
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        headers.insert(ACCEPT, HeaderValue::from_static(accept));
-        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
-        let key = self.credential.map(ExposeSecret::expose_secret);
-        if let Some((name, value)) = key.and_then(|key| credential(self.upstream.settings.api, key)) {
-            headers.insert(name, value);
-        }
         headers
     }
-}
-
-/// The credential under the name that an API knows it by.
-pub(crate) fn credential(api: Api, key: &str) -> Option<(HeaderName, HeaderValue)> {
-    let (name, value) = match api {
-        Api::OpenaiChat | Api::OpenaiResponses => (AUTHORIZATION, HeaderValue::try_from(format!("Bearer {key}"))),
-        Api::AnthropicMessages => (HeaderName::from_static("x-api-key"), HeaderValue::try_from(key)),
-        Api::Gemini => (HeaderName::from_static("x-goog-api-key"), HeaderValue::try_from(key)),
-    };
-    let mut value = value.ok()?;
-    value.set_sensitive(true);
-    Some((name, value))
 }
 
 fn tells_of_a_failed_tool(message: &Message) -> bool {

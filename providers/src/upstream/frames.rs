@@ -26,10 +26,14 @@ impl Default for Frames {
 impl Frames {
     /// As the response announces them; `None` for a response that is no stream.
     pub(super) fn announced(response: &Response, api: Api) -> Option<Self> {
-        let kind = response.headers().get(CONTENT_TYPE)?.as_bytes().to_ascii_lowercase();
-        if kind.starts_with(b"text/event-stream") {
+        let kind = response.headers().get(CONTENT_TYPE)?.as_bytes();
+        let is = |name: &[u8]| {
+            kind.get(..name.len())
+                .is_some_and(|kind| kind.eq_ignore_ascii_case(name))
+        };
+        if is(b"text/event-stream") {
             Some(Self::default())
-        } else if api == Api::Gemini && kind.starts_with(b"application/json") {
+        } else if api == Api::Gemini && is(b"application/json") {
             Some(Self::Array(ArrayDecoder::default()))
         } else {
             None

@@ -75,12 +75,13 @@ impl<'a> Relay<'a> {
     /// Reads `response` until the answer is whole or cannot be.
     pub(super) async fn run(mut self, response: &mut Response) -> Result<Answered, AttemptError> {
         let clock = &self.exchange.upstream.clock;
+        let mut cancelled = pin!(self.exchange.attempt.cancel.cancelled());
         let mut alarm = pin!(clock.sleep_until(self.deadline));
         let mut rings = self.deadline;
         loop {
             let read = tokio::select! {
                 biased;
-                () = self.exchange.attempt.cancel.cancelled() => return Err(AttemptError::Cancelled),
+                () = &mut cancelled => return Err(AttemptError::Cancelled),
                 read = response.chunk() => Some(read),
                 () = &mut alarm => None,
             };

@@ -26,21 +26,21 @@ const LARGEST: usize = 32 << 20;
 impl Exchange<'_> {
     pub(super) async fn whole(
         &self,
-        response: Response,
+        mut response: Response,
         deadline: Instant,
         dropped: Vec<String>,
     ) -> Result<Answered, AttemptError> {
-        let headers = response.headers().clone();
-        let reading = self.read(response);
+        let reading = self.read(&mut response);
         let body = self.within(deadline, TransportFault::WholeLimit, reading).await??;
-        let (answer, mut pieces) = self.understood(&headers, &body)?;
+        let headers = response.headers();
+        let (answer, mut pieces) = self.understood(headers, &body)?;
         let mut answered = Answered {
             finish: answer.finish,
             usage: answer.usage,
             ..Answered::default()
         };
         let has_begun = self.attempt.turn.client.progress() > Progress::Nothing;
-        let head = (!has_begun).then(|| self.head(passing(&headers), dropped));
+        let head = (!has_begun).then(|| self.head(passing(headers), dropped));
         let raw = self.passes_bytes().then_some(body);
         let listens = self.attempt.turn.wants_text();
         if self.attempt.gated {
@@ -118,7 +118,7 @@ impl Exchange<'_> {
         }))
     }
 
-    async fn read(&self, mut response: Response) -> Result<Bytes, AttemptError> {
+    async fn read(&self, response: &mut Response) -> Result<Bytes, AttemptError> {
         let too_large = || failed(Failure::observed(Reason::Unclassified, Cut::TooLarge));
         let announced = response.content_length().unwrap_or_default();
         let announced = usize::try_from(announced)

@@ -1,5 +1,6 @@
 //! What a candidate is told, and one attempt to have it answer.
 
+use std::pin::pin;
 use std::sync::Arc;
 
 use understudy_messages::failure::{Cut, Failure, Reason};
@@ -9,6 +10,7 @@ use understudy_messages::session::{PreparePrompt, Prompt};
 use understudy_messages::turn::Candidate;
 
 use super::Conductor;
+use crate::provider::own;
 
 /// Why there is nothing to ask with.
 pub(super) enum NoPrompt {
@@ -44,8 +46,14 @@ impl Conductor {
         };
         let port = slot.ok_or_else(lost)?;
         self.turn.client.begin_attempt();
-        let answer = self.kept_alive(port.attempt.send(attempt)).await;
-        answer.unwrap_or_else(|_| Err(lost()))
+        let answer = match self.own.behind(&port) {
+            Some(upstream) => {
+                let asking = pin!(own::survived(own::attempt(upstream, &attempt, &self.context.tasks)));
+                self.kept_alive(asking).await
+            }
+            None => self.kept_alive(port.attempt.send(attempt)).await.ok(),
+        };
+        answer.unwrap_or_else(|| Err(lost()))
     }
 
     /// What this candidate is to be told: asked for once, and the same for each of its attempts but for what has been said

@@ -137,20 +137,17 @@ impl Conductor {
         if let Some((usage, metrics)) = answered.usage.as_ref().zip(metrics) {
             metrics.tokens(usage);
         }
-        let first_content = answered
-            .first_content
-            .map_or_else(|| self.context.clock.now(), |after| sent + after);
         if let Some(after) = answered.first_content {
             metrics.inspect(|metrics| metrics.first_content(after));
-        }
-        if answered.first_content.is_some() && self.rounds.count() == 0 {
-            let requested = &self.turn.request.facts.model;
-            candidates.first_token(requested, first_content.duration_since(self.turn.received));
+            if self.rounds.count() == 0 {
+                let requested = &self.turn.request.facts.model;
+                candidates.first_token(requested, (sent + after).duration_since(self.turn.received));
+            }
         }
         if let Some((failed, reason)) = self.first_failure.take() {
-            telemetry
-                .turns()
-                .failover_delay(reason, first_content.duration_since(failed));
+            let content = answered.first_content.map(|after| sent + after);
+            let content = content.unwrap_or_else(|| self.context.clock.now());
+            telemetry.turns().failover_delay(reason, content.duration_since(failed));
         }
     }
 

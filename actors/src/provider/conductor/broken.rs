@@ -161,14 +161,15 @@ impl Conductor {
         let (client, clock) = (&self.turn.client, &self.context.clock);
         let mut work = pin!(work);
         let waits = || client.progress() > Progress::Nothing && client.attempt_progress() == Progress::Nothing;
-        let mut due = clock.now() + KEEP_ALIVE;
+        let mut due = None;
         while waits() {
+            let next = due.unwrap_or_else(|| clock.now() + KEEP_ALIVE);
             tokio::select! {
                 biased;
                 done = &mut work => return done,
-                () = clock.sleep_until(due) => {}
+                () = clock.sleep_until(next) => {}
             }
-            due += KEEP_ALIVE;
+            due = Some(next + KEEP_ALIVE);
             if waits() {
                 tokio::select! {
                     biased;

@@ -59,12 +59,12 @@ impl Conductor {
             answered,
         };
         match self.turn.request.endpoint {
-            Endpoint::Native => self.run_calls(candidate, proposal).await,
+            Endpoint::Native => Box::pin(self.run_calls(candidate, proposal)).await,
             Endpoint::Chat
             | Endpoint::Responses
             | Endpoint::Messages
             | Endpoint::CountTokens
-            | Endpoint::Embeddings => self.gate(candidate, proposal).await,
+            | Endpoint::Embeddings => Box::pin(self.gate(candidate, proposal)).await,
         }
     }
 

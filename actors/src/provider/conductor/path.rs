@@ -15,7 +15,7 @@ use understudy_providers::wire::{Obstacle, obstacle};
 
 use super::Conductor;
 use super::fitting::Fitting;
-use crate::provider::ledger::{Purpose, Rest, Ticket};
+use crate::provider::ledger::{Ledger, Purpose, Rest, Ticket};
 
 /// How many bytes of text make a token at the very most: a conversation with more cannot fit for sure.
 const BYTES_PER_TOKEN: usize = 8;
@@ -133,11 +133,11 @@ impl Conductor {
 
     /// The place of the next candidate that is usable and suits what failed.
     pub(super) fn successor(&self, failure: Option<&Failure>) -> Option<usize> {
-        let now = self.context.clock.now();
         let later = self.cast.candidates.iter().enumerate().skip(self.here.position + 1);
         let usable = |candidate: &Candidate| {
             let ledger = self.ledgers.get(candidate.provider);
-            ledger.is_some_and(|ledger| ledger.rest(&candidate.model.model, now).is_none()) && !self.is_full(candidate)
+            let rests = |ledger: &Arc<Ledger>| ledger.rest(&candidate.model.model, self.context.clock.now());
+            ledger.is_some_and(|ledger| rests(ledger).is_none()) && !self.is_full(candidate)
         };
         let mut fitting = later.filter(|(_, next)| self.unfit(next, failure).is_none() && usable(next));
         fitting.next().map(|(place, _)| place)

@@ -22,14 +22,8 @@ pub use crate::answer::{Answer, AnswerError, ToolCall};
 /// # Errors
 /// [`AnswerError`] when it is not a chat answer; one that says nothing, or an error, is.
 pub fn read(body: &[u8]) -> Result<Answer, AnswerError> {
-    if body.trim_ascii().is_empty() {
-        return Err(AnswerError::NoBody);
-    }
     let mut assembly = Assembly::with_limit(usize::MAX); // the body is bounded already
-    let has_choices = walk(body, Said::Message, &mut |event| assembly.add(event)).map_err(|error| match error {
-        JsonError::Truncated { .. } => AnswerError::Truncated,
-        JsonError::Syntax { at } | JsonError::TooDeep { at } => AnswerError::NotJson { at },
-    })?;
+    let has_choices = walk_body(body, |event| assembly.add(event))?;
     let answer = assembly.finish();
     if has_choices || answer.error.is_some() {
         Ok(answer)
@@ -38,25 +32,52 @@ pub fn read(body: &[u8]) -> Result<Answer, AnswerError> {
     }
 }
 
-/// Reads a body that is one JSON answer, as far as the course of a turn depends on it.
+/// Reads a body that is one JSON answer, as far as the course of a turn depends on it: once, and without keeping what it says
+/// unless it is asked for.
 pub(crate) fn read_whole(body: &[u8], pieces: Option<&mut Vec<Piece>>) -> Result<Whole, AnswerError> {
-    let answer = read(body)?;
-    let mut telling = Telling::default();
+    let (mut whole, mut events, is_told) = (Whole::default(), Vec::new(), pieces.is_some());
+    let has_choices = walk_body(body, |event| {
+        note(&mut whole, &event);
+        if is_told {
+            events.push(event);
+        }
+    })?;
+    if !has_choices && whole.error.is_none() {
+        return Err(AnswerError::NotAnAnswer);
+    }
     if let Some(pieces) = pieces {
-        let mut events = Vec::new();
-        // it was walked above: there is no error left to come
-        let _has_choices = walk(body, Said::Message, &mut |event| events.push(event));
+        let mut telling = Telling::default();
         pieces.push(begin(body));
         telling.tell(&events, pieces);
+        whole.untold = telling.untold();
     }
-    Ok(Whole {
-        finish: answer.finish,
-        usage: answer.usage,
-        error: answer.error,
-        says_something: answer.says_something,
-        calls_tools: !answer.tool_calls.is_empty(),
-        untold: telling.untold(),
+    Ok(whole)
+}
+
+/// Tells `sink` what is in a whole answer; whether it had a member `choices` at all.
+fn walk_body<'a>(body: &'a [u8], mut sink: impl FnMut(Event<'a>)) -> Result<bool, AnswerError> {
+    if body.trim_ascii().is_empty() {
+        return Err(AnswerError::NoBody);
+    }
+    walk(body, Said::Message, &mut sink).map_err(|error| match error {
+        JsonError::Truncated { .. } => AnswerError::Truncated,
+        JsonError::Syntax { at } | JsonError::TooDeep { at } => AnswerError::NotJson { at },
     })
+}
+
+/// Adds what an event means to the course of a turn.
+fn note(whole: &mut Whole, event: &Event<'_>) {
+    match event {
+        Event::Choice { choice, finish } => whole.finish = finish.filter(|_| *choice == 0).or(whole.finish),
+        Event::Text { part, .. } => whole.says_something |= *part != Part::Reasoning,
+        Event::ToolCall { choice, piece } if piece.says_something() => {
+            whole.says_something = true;
+            whole.calls_tools |= *choice == 0;
+        }
+        Event::ToolCall { .. } | Event::Details { .. } => {}
+        Event::Usage(usage) => whole.usage = Some(*usage),
+        Event::Error(error) => keep(&mut whole.error, error.clone()),
+    }
 }
 
 /// An answer being put together, bounded.
