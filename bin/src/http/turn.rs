@@ -204,7 +204,12 @@ fn asked(
     }
 }
 
+/// Hands the turn to its session; one that belongs to none runs here.
 async fn start(arbiter: &SessionArbiter, turn: Admitted) -> Result<Frames, TurnFailure> {
+    if turn.request.session == SessionKey::Ephemeral {
+        arbiter.turns.run_alone(turn.run);
+        return Ok(turn.frames);
+    }
     let shard = arbiter
         .shared
         .published

@@ -31,7 +31,7 @@ fn storing(
         clock: clock.clone(),
         telemetry: Telemetry::new().expect("sound"),
     };
-    let context = SessionContext {
+    let context = Arc::new(SessionContext {
         admission: Admission::new(Arc::default(), Arc::default(), &supervision),
         capacities: Arc::new(Capacities::new(clock.clone(), supervision.telemetry.clone())),
         clock: clock.clone(),
@@ -41,7 +41,7 @@ fn storing(
         abort: CancellationToken::new(),
         transcripts,
         store,
-    };
+    });
     let idle = Duration::from_secs(60);
     SessionShardActor::new(context, SessionShardSettings { idle, capacity }, EndOfLife::unwatched())
 }
@@ -133,8 +133,7 @@ async fn a_full_directory_takes_no_new_session_but_knows_the_old_ones() {
     shard.wake(&keyed("one"), addr.clone()).expect("woken");
     let refused = shard.wake(&keyed("two"), addr.clone()).expect_err("full");
     assert_eq!(refused, RunTurnError::TooManySessions);
-    shard.wake(&keyed("one"), addr.clone()).expect("known");
-    shard.wake(&SessionKey::Ephemeral, addr).expect("needs no place");
+    shard.wake(&keyed("one"), addr).expect("known");
 }
 
 #[actix::test]
