@@ -108,12 +108,7 @@ struct SessionActor {
 }
 
 impl SessionActor {
-    fn new(
-        key: SessionKey,
-        memory: Arc<Memory>,
-        shard: Recipient<TurnFinished>,
-        context: Arc<SessionContext>,
-    ) -> Self {
+    fn new(key: SessionKey, memory: Arc<Memory>, shard: Recipient<TurnFinished>, context: Arc<SessionContext>) -> Self {
         Self {
             key,
             session: Session {
