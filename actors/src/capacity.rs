@@ -187,10 +187,16 @@ impl Capacity {
     }
 
     /// Goes in, or stands in the line. Who has lost its place to it finds out by itself.
-    fn come<'a>(self: &Arc<Self>, bound: &Bound, lane: &'a Name) -> Came<'a> {
+    fn come<'a>(self: Arc<Self>, bound: &Bound, lane: &'a Name) -> Came<'a> {
+        let mut line = self.line();
+        if line.try_enter(bound.most) {
+            drop(line);
+            return Came::Inside(CapacityPermit(self));
+        }
         let (call, called) = oneshot::channel();
-        let entry = self.line().enter(bound, lane, call);
-        let capacity = self.clone();
+        let entry = line.enter(bound, lane, call);
+        drop(line);
+        let capacity = self;
         match entry {
             Entry::Inside => Came::Inside(CapacityPermit(capacity)),
             Entry::Full => Came::TooMany,

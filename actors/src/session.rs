@@ -7,7 +7,7 @@ mod fault;
 mod fence;
 mod memory;
 mod notice;
-mod prompt;
+pub(crate) mod prompt;
 mod shard;
 pub mod store;
 pub mod told;
@@ -17,15 +17,13 @@ mod turn;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use actix::{Actor, AsyncContext, Context, Handler, Recipient, Response};
+use actix::{Actor, Context, Handler, Recipient};
 use futures::FutureExt;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 use understudy_messages::clock::Clock;
-use understudy_messages::hooks::RunBlock;
 use understudy_messages::ids::SessionKey;
-use understudy_messages::ports::SessionPort;
-use understudy_messages::session::{PreparePrompt, Prompt, RunTurn, RunTurnError};
+use understudy_messages::session::{RunTurn, RunTurnError};
 
 pub use self::fault::failure;
 pub use self::memory::TranscriptRoom;
@@ -73,58 +71,67 @@ impl SessionContext {
         let (store, room) = (self.store.clone(), self.transcripts.clone());
         Memory::new(key.clone(), store, room, self.clock.wall())
     }
+
+    /// Runs a turn that belongs to no session, as a task of this arbiter: exactly one ending will come through its channel.
+    pub fn run_alone(self: &Arc<Self>, run: RunTurn) {
+        self.play(Turn::new(run, None, self.clone()), std::future::ready(()));
+    }
+
+    /// Plays a turn as a task. `ended` is awaited behind it, whatever became of it; only then the client's channel closes.
+    fn play(&self, turn: Turn, ended: impl Future<Output = ()> + 'static) {
+        let (client, closing) = (turn.client(), turn.closing());
+        self.tasks.spawn("turn", async move {
+            let played = AssertUnwindSafe(turn.play()).catch_unwind().await;
+            played.unwrap_or_else(|_panic| closing.lost());
+            ended.await;
+            drop(client);
+        });
+    }
+}
+
+/// What the turns of one session share.
+#[derive(Clone)]
+struct Session {
+    /// What is remembered.
+    memory: Arc<Memory>,
+    /// One permit: whoever holds it works, the others wait in order.
+    place: Arc<Semaphore>,
 }
 
 /// One session with work.
 struct SessionActor {
     key: SessionKey,
-    /// What is remembered; `None` for a session without a key.
-    memory: Option<Arc<Memory>>,
-    /// One permit: whoever holds it works, the others wait in order.
-    place: Arc<Semaphore>,
+    session: Session,
     queued: Arc<()>,
     shard: Recipient<TurnFinished>,
     context: Arc<SessionContext>,
 }
 
 impl SessionActor {
-    fn new(
-        key: SessionKey,
-        memory: Option<Arc<Memory>>,
-        shard: Recipient<TurnFinished>,
-        context: Arc<SessionContext>,
-    ) -> Self {
+    fn new(key: SessionKey, memory: Arc<Memory>, shard: Recipient<TurnFinished>, context: Arc<SessionContext>) -> Self {
         Self {
             key,
-            memory,
-            place: Arc::new(Semaphore::new(1)),
+            session: Session {
+                memory,
+                place: Arc::new(Semaphore::new(1)),
+            },
             queued: Arc::new(()),
             shard,
             context,
         }
     }
 
-    fn run(&self, run: RunTurn, session: SessionPort) -> Result<(), RunTurnError> {
+    fn run(&self, run: RunTurn) -> Result<(), RunTurnError> {
         let waiting = self.queued.clone();
         if Arc::strong_count(&waiting) - 1 > SESSION_QUEUE {
             return Err(RunTurnError::QueueFull);
         }
-        let turn = Turn::new(
-            run,
-            session,
-            self.memory.clone(),
-            self.place.clone(),
-            self.context.clone(),
-        );
-        let (shard, key, closing) = (self.shard.clone(), self.key.clone(), turn.closing());
-        // the channel closes when the session is at rest again
-        let client = turn.client();
-        self.context.tasks.spawn("turn", async move {
-            let played = AssertUnwindSafe(turn.play()).catch_unwind().await;
-            played.unwrap_or_else(|_panic| closing.lost());
+        let turn = Turn::new(run, Some(self.session.clone()), self.context.clone());
+        let (shard, key) = (self.shard.clone(), self.key.clone());
+        // until the session is at rest again
+        self.context.play(turn, async move {
             drop(waiting);
             let _shard_gone = shard.send(TurnFinished { key }).await;
-            drop(client);
         });
         Ok(())
     }
@@ -137,19 +144,7 @@ impl Actor for SessionActor {
 impl Handler<RunTurn> for SessionActor {
     type Result = Result<(), RunTurnError>;
 
-    fn handle(&mut self, run: RunTurn, ctx: &mut Context<Self>) -> Self::Result {
-        let prepare = ctx.address().recipient();
-        self.run(run, SessionPort { prepare })
-    }
-}
-
-impl Handler<PreparePrompt> for SessionActor {
-    type Result = Response<Result<Prompt, RunBlock>>;
-
-    fn handle(&mut self, ask: PreparePrompt, _: &mut Context<Self>) -> Self::Result {
-        match prompt::is_shaped(&ask.turn) {
-            false => Response::reply(Ok(prompt::plain(&ask.turn))),
-            true => Response::fut(prompt::shaped(ask)),
-        }
+    fn handle(&mut self, run: RunTurn, _: &mut Context<Self>) -> Self::Result {
+        self.run(run)
     }
 }

@@ -23,7 +23,7 @@ use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, 
 use understudy_messages::settings::Settings;
 
 pub use candidates::{CandidateMetrics, Candidates};
-pub use hooks::HookOutcome;
+pub use hooks::{HandlerMetrics, HookOutcome};
 pub use http::{HttpMetrics, ROUTES, Route};
 pub use registry::AdmissionMetrics;
 pub use sessions::{SessionEvent, SessionMetrics, StoreOp};

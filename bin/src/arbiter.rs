@@ -21,15 +21,19 @@ const SESSIONS: usize = 1_000_000;
 /// What the HTTP side of one worker reaches.
 pub(crate) struct SessionArbiter {
     pub(crate) shared: Arc<Shared>,
+    /// What its turns work with.
+    pub(crate) turns: Arc<SessionContext>,
     place: Rc<Cell<Option<ShardIndex>>>,
 }
 
 impl SessionArbiter {
     /// Starts the actors of the current thread and lists them with the registry.
     pub(crate) fn start(shared: &Arc<Shared>) -> Self {
-        let (shard, pool) = (start_shard(shared), start_pool(shared));
+        let turns = Arc::new(turns(shared));
+        let (shard, pool) = (start_shard(shared, &turns), start_pool(shared));
         let arbiter = Self {
             shared: shared.clone(),
+            turns,
             place: Rc::default(),
         };
         let (place, listing) = (arbiter.place.clone(), shared.clone());
@@ -51,9 +55,8 @@ impl SessionArbiter {
     }
 }
 
-fn start_shard(shared: &Arc<Shared>) -> Arc<Slot<ShardPort>> {
-    let slot = Arc::new(Slot::default());
-    let context = SessionContext {
+fn turns(shared: &Shared) -> SessionContext {
+    SessionContext {
         capacities: shared.capacities.clone(),
         admission: shared.admission.clone(),
         clock: shared.clock.clone(),
@@ -63,7 +66,11 @@ fn start_shard(shared: &Arc<Shared>) -> Arc<Slot<ShardPort>> {
         abort: shared.abort.clone(),
         transcripts: shared.transcripts.clone(),
         store: shared.sessions.clone(),
-    };
+    }
+}
+
+fn start_shard(shared: &Arc<Shared>, turns: &Arc<SessionContext>) -> Arc<Slot<ShardPort>> {
+    let (slot, context) = (Arc::new(Slot::default()), turns.clone());
     let settings = SessionShardSettings {
         idle: shared.config.settings.session.idle,
         capacity: SESSIONS,

@@ -53,8 +53,7 @@ const REPLACE: &str = "GET, HEAD, PUT, OPTIONS";
 pub(crate) fn api(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
     routes.app_data(web::Data::from(shared.clone())).service(
         web::scope("")
-            .wrap(from_fn(edge::authorize_client))
-            .wrap(from_fn(edge::observe))
+            .wrap(from_fn(edge::client))
             .service(path("/v1/chat/completions", ACT).post(turn::chat))
             .service(path("/v1/responses", ACT).post(turn::responses))
             .service(read_or_delete("/v1/responses/{id}"))
@@ -76,8 +75,7 @@ pub(crate) fn api(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
 pub(crate) fn admin(routes: &mut ServiceConfig, shared: &Arc<Shared>) {
     routes.app_data(web::Data::from(shared.clone())).service(
         web::scope("")
-            .wrap(from_fn(edge::authorize_operator))
-            .wrap(from_fn(edge::observe))
+            .wrap(from_fn(edge::operator))
             .service(read("/metrics", admin::metrics))
             .service(read("/livez", admin::livez))
             .service(read("/readyz", admin::readyz))

@@ -7,7 +7,7 @@ use arc_swap::ArcSwapOption;
 
 use crate::provider::{Attempt, Perform};
 use crate::registry::{CloseAdmission, GetRegistryStatus, RegisterShard, Reload};
-use crate::session::{ForgetSession, InspectSession, ListSessions, PinModel, PreparePrompt, RunTurn};
+use crate::session::{ForgetSession, InspectSession, ListSessions, PinModel, RunTurn};
 
 /// The place of a port whose actor may be started again: readers always find the newest one.
 #[derive(Debug)]
@@ -44,13 +44,6 @@ pub struct ShardPort {
     pub pin: Recipient<PinModel>,
     /// Forgets a session.
     pub forget: Recipient<ForgetSession>,
-}
-
-/// A session, as the conductor of its turn sees it.
-#[derive(Clone, Debug)]
-pub struct SessionPort {
-    /// Prepares the prompt of one candidate.
-    pub prepare: Recipient<PreparePrompt>,
 }
 
 /// A provider on one arbiter.

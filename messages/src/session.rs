@@ -10,13 +10,13 @@ use crate::answer::Usage;
 use crate::cancel::TurnCancel;
 use crate::client::ClientChannel;
 use crate::clock::Instant;
-use crate::hooks::{RunBlock, Scene, Snapshot, TurnMarks};
+use crate::hooks::{Scene, Snapshot, TurnMarks};
 use crate::ids::{ModelRef, Name, SessionKey, ShardIndex};
 use crate::lease::TurnPermit;
 use crate::origin::OriginToken;
 use crate::request::RequestFacts;
 use crate::tools::{FallbackNotice, ToolRound};
-use crate::turn::{Candidate, TurnContext, TurnRequest};
+use crate::turn::TurnRequest;
 
 /// Run one turn of a session. Accepted means: exactly one ending will come through `client`.
 #[derive(Debug, Message)]
@@ -150,16 +150,6 @@ pub struct SessionView {
     pub info: SessionInfo,
     /// What was said, oldest first: items of Responses, each as JSON.
     pub transcript: Vec<Arc<str>>,
-}
-
-/// Ask the session for the prompt of the candidate that is about to speak.
-#[derive(Debug, Message)]
-#[rtype(result = "Result<Prompt, RunBlock>")]
-pub struct PreparePrompt {
-    /// The turn.
-    pub turn: Arc<TurnContext>,
-    /// Who is about to speak.
-    pub candidate: Arc<Candidate>,
 }
 
 /// The conversation for one candidate: the client's body, untouched but for what plugins added.

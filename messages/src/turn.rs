@@ -18,7 +18,7 @@ use crate::hooks::{Hook, Scene, TriedModel};
 use crate::ids::{ModelRef, Name, SessionKey, TurnId};
 use crate::lease::TurnLease;
 use crate::plugin::TurnHooks;
-use crate::ports::{ProviderPorts, SessionPort};
+use crate::ports::ProviderPorts;
 use crate::request::{Endpoint, RequestFacts};
 use crate::settings::{AgentSettings, Api, ModelSettings, RetrySettings, Timeouts};
 use crate::terminal::TurnFailure;
@@ -121,8 +121,6 @@ pub struct TurnContext {
     pub engine: Option<TurnEngine>,
     /// What hooks are told.
     pub scene: Scene,
-    /// The session that owns it.
-    pub session: SessionPort,
     /// The provider actors of the connection's arbiter, by provider index.
     pub providers: ProviderPorts,
 }

@@ -421,7 +421,7 @@ impl House {
                 *port.borrow_mut() = Some(public);
             },
         );
-        let session = SessionContext {
+        let session = Arc::new(SessionContext {
             admission: Admission::new(published, admit, supervision),
             clock: self.clock.clone(),
             tasks: supervision.tasks.clone(),
@@ -431,7 +431,7 @@ impl House {
             transcripts: TranscriptRoom::of(64 << 20),
             store: None,
             capacities: provider.capacities.clone(),
-        };
+        });
         let shard = self.shard.clone();
         let limits = SessionShardSettings {
             idle: settings.session.idle,

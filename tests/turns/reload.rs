@@ -101,9 +101,13 @@ impl Probe {
 
     fn turns(&self) -> Vec<String> {
         let told = self.told.lock().expect("whole");
-        let mut turns: Vec<String> = told.iter().map(|(_, run, _)| run.clone()).collect();
-        turns.dedup();
-        turns.retain(|turn| !turn.is_empty());
+        let mut turns: Vec<String> = Vec::new();
+        for (_, run, _) in told.iter() {
+            // nobody waits for those who are told of a turn's end: they may hear of it within the next turn
+            if !run.is_empty() && !turns.contains(run) {
+                turns.push(run.clone());
+            }
+        }
         turns
     }
 }

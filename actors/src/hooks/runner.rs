@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
-use understudy_messages::clock::Clock;
+use understudy_messages::clock::{Clock, Instant};
 use understudy_messages::hooks::{
     Hook, HookContext, HookEvent, HookInvocation, HookResult, SettledTools, ToolAuthority,
 };
 use understudy_messages::ids::Name;
 use understudy_messages::lease::TurnLease;
 use understudy_messages::plugin::{CallError, CallHook};
+use understudy_plugins::registration::QuickHandler;
 
 use super::merge::Answer;
 use super::table::{Call, HookTable, Listed};
@@ -153,23 +154,43 @@ impl Hooks {
 
     /// Calls all handlers at once and waits for them. Those that failed are told, by plugin.
     pub async fn observe(&self, event: HookEvent, context: Arc<HookContext>) -> Vec<(Name, CallError)> {
-        let (hook, event) = (event.hook(), Arc::new(event));
-        let tool = context.tool_name.clone();
-        let calls = self
-            .about(hook, tool.as_deref())
-            .map(|handler| async { (&handler.plugin, self.call(handler, &event, &context, None).await) });
+        self.observed(&Arc::new(event), &context, |_| true).await
+    }
+
+    async fn observed(
+        &self,
+        event: &Arc<HookEvent>,
+        context: &Arc<HookContext>,
+        whom: impl Fn(&&Listed) -> bool,
+    ) -> Vec<(Name, CallError)> {
+        let all = self.about(event.hook(), context.tool_name.as_deref());
+        let calls = all
+            .filter(whom)
+            .map(|handler| async { (&handler.plugin, self.call(handler, event, context, None).await) });
         let ended = futures::future::join_all(calls).await.into_iter();
         let failed = ended.filter_map(|(plugin, ended)| Some((plugin.clone(), ended.err()?)));
         failed.collect()
     }
 
-    /// Calls all handlers at once, and nobody waits for them. When too many are at work the event is dropped. Its turn is held
-    /// until they have ended: whom it told of its beginning it tells of its end.
+    /// Calls all handlers, and nobody waits for them: quick ones here and now, the others at once. When too many are at work these
+    /// are not told. Its turn is held until they have ended: whom it told of its beginning it tells of its end.
     pub fn fire(&self, event: HookEvent, context: Arc<HookContext>, turn: Option<TurnLease>) {
-        let hook = event.hook();
-        if self.table.of(hook).is_empty() {
-            return;
+        let (hook, event) = (event.hook(), Arc::new(event));
+        let mut others = false;
+        for handler in self.about(hook, context.tool_name.as_deref()) {
+            match &handler.call {
+                Call::Quick(quick) => drop(self.call_quick(handler, quick, &event, &context, None)),
+                Call::Instance(..) => others = true,
+            }
         }
+        if others {
+            self.fire_beside(event, context, turn);
+        }
+    }
+
+    /// Calls those handlers that are called by message, in a task.
+    fn fire_beside(&self, event: Arc<HookEvent>, context: Arc<HookContext>, turn: Option<TurnLease>) {
+        let hook = event.hook();
         if self
             .lane
             .places
@@ -184,7 +205,8 @@ impl Hooks {
         let hooks = self.clone();
         self.tasks.spawn("hook", async move {
             let place = hooks.lane.width.acquire().await;
-            let _logged = hooks.observe(event, context).await;
+            let by_message = |handler: &&Listed| matches!(handler.call, Call::Instance(..));
+            let _logged = hooks.observed(&event, &context, by_message).await;
             drop((place, turn));
             hooks.lane.places.add_permits(1);
         });
@@ -212,24 +234,18 @@ impl Hooks {
         context: &Arc<HookContext>,
         tools: Option<&Arc<SettledTools>>,
     ) -> Result<HookResult, CallError> {
-        let (hook, began) = (event.hook(), self.clock.now());
-        handler.count();
+        let began = self.clock.now();
         let result = match &handler.call {
-            Call::Quick(quick) => {
-                let narrow = if handler.conversation { None } else { event.narrow() };
-                let mut over: Option<CancellationToken> = None;
-                let context = held(hook, context, tools, || over.get_or_insert_default().clone());
-                let _over = over.map(CancellationToken::drop_guard);
-                run_quick(|| quick(narrow.as_ref().unwrap_or(event), &context))
-            }
+            Call::Quick(quick) => return self.call_quick(handler, quick, event, context, tools),
             Call::Instance(port, number) => {
+                handler.count();
                 // dropped when the wait ends, and with it the handler's work and what it holds
                 let cancel = CancellationToken::new();
                 let _cancels = cancel.clone().drop_guard();
                 let call = CallHook {
                     handler: *number,
                     event: event.clone(),
-                    context: held(hook, context, tools, || cancel.clone()),
+                    context: held(event.hook(), context, tools, || cancel.clone()),
                     conversation: handler.conversation,
                     cancel,
                 };
@@ -241,14 +257,39 @@ impl Hooks {
                 }
             }
         };
+        self.called(handler, event.hook(), began, &result);
+        result
+    }
+
+    /// Calls a quick handler, here and now.
+    fn call_quick(
+        &self,
+        handler: &Listed,
+        quick: &QuickHandler,
+        event: &Arc<HookEvent>,
+        context: &Arc<HookContext>,
+        tools: Option<&Arc<SettledTools>>,
+    ) -> Result<HookResult, CallError> {
+        let (hook, began) = (event.hook(), self.clock.now());
+        handler.count();
+        let narrow = if handler.conversation { None } else { event.narrow() };
+        let mut over: Option<CancellationToken> = None;
+        let context = held(hook, context, tools, || over.get_or_insert_default().clone());
+        let _over = over.map(CancellationToken::drop_guard);
+        let result = run_quick(|| quick(narrow.as_ref().unwrap_or(event), &context));
+        self.called(handler, hook, began, &result);
+        result
+    }
+
+    /// Books a call that has ended.
+    fn called(&self, handler: &Listed, hook: Hook, began: Instant, result: &Result<HookResult, CallError>) {
         let took = self.clock.now().duration_since(began);
         self.telemetry
-            .hook_called(hook, &handler.plugin, HookOutcome::of(&result), took);
-        if let Err(error) = &result {
+            .hook_called(&handler.metrics, (hook, &handler.plugin), HookOutcome::of(result), took);
+        if let Err(error) = result {
             let policy = handler.policy.as_deref();
             tracing::warn!(hook = hook.as_label(), policy, plugin = %handler.plugin, %error, ?took, "hook handler failed");
         }
-        result
     }
 }
 

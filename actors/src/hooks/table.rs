@@ -12,6 +12,8 @@ use understudy_messages::plugin::{CallHook, CallTool};
 use understudy_plugins::Registration;
 use understudy_plugins::registration::{Handler, QuickHandler};
 
+use crate::telemetry::HandlerMetrics;
+
 /// What an operator lets a plugin do (`plugins.entries.<id>.hooks`).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Access {
@@ -55,6 +57,8 @@ pub struct Listed {
     pub authority: bool,
     /// The policy that it is, by its plugin's name for it; `None` for a handler of a hook.
     pub policy: Option<String>,
+    /// The handles of its metrics.
+    pub metrics: Arc<HandlerMetrics>,
     calls: Arc<AtomicU64>,
     tools: Option<Vec<String>>,
     priority: i32,
@@ -149,6 +153,7 @@ impl HookTable {
                 call: Call::of(handler, plugin)?,
                 authority: false,
                 policy: None,
+                metrics: Arc::default(),
                 calls: calls.clone(),
                 tools: None,
                 priority: 0,

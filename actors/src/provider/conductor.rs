@@ -25,7 +25,6 @@ use understudy_messages::session::Prompt;
 use understudy_messages::traffic::Traffic;
 use understudy_messages::turn::{AttemptRecord, Candidate, Cast, Performance, TurnContext};
 
-use self::asking::NoPrompt;
 use self::broken::Broken;
 use self::gate::Follows;
 use self::path::{Here, Tried};
@@ -112,11 +111,10 @@ impl Conductor {
             let Some(candidate) = self.cast.candidates.get(self.here.position).cloned() else {
                 return self.surface(None).await;
             };
-            // a session that is lost, or a guard, is no fault of the candidate: its ticket drops without a verdict
+            // a guard is no fault of the candidate: its ticket drops without a verdict
             let prompt = match self.prompt(&candidate).await {
                 Ok(prompt) => prompt,
-                Err(NoPrompt::SessionLost) => return self.session_lost().await,
-                Err(NoPrompt::Blocked(block)) => {
+                Err(block) => {
                     drop(ticket);
                     match self.step_past(&candidate, &block) {
                         Some(next) => ticket = next,

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use understudy_messages::hooks::{Hook, HookContext, HookEvent, RunBlock, SettledTools, Snapshot};
 use understudy_messages::ids::Name;
 use understudy_messages::request::Endpoint;
-use understudy_messages::session::{Edited, PreparePrompt, Prompt};
-use understudy_messages::turn::TurnContext;
+use understudy_messages::session::{Edited, Prompt};
+use understudy_messages::turn::{Candidate, TurnContext};
 use understudy_providers::inject::{Segments, inject};
 use understudy_providers::wire;
 
@@ -21,13 +21,13 @@ use crate::hooks::merge::{self, PromptAdditions};
 const MOST_ADDED: usize = 4 << 20;
 
 /// Whether any hook has a say in what a candidate is told.
-pub(super) fn is_shaped(turn: &TurnContext) -> bool {
+pub(crate) fn is_shaped(turn: &TurnContext) -> bool {
     let shaping = [Hook::AgentTurnPrepare, Hook::BeforePromptBuild, Hook::BeforeAgentRun];
     shaping.into_iter().any(|hook| turn.hooks.fires(hook))
 }
 
 /// The client's body as it came.
-pub(super) fn plain(turn: &TurnContext) -> Prompt {
+pub(crate) fn plain(turn: &TurnContext) -> Prompt {
     Prompt {
         body: turn.request.body.clone(),
         edited: None,
@@ -40,17 +40,16 @@ pub(super) fn plain(turn: &TurnContext) -> Prompt {
 ///
 /// # Errors
 /// The block of a guard.
-pub(super) async fn shaped(ask: PreparePrompt) -> Result<Prompt, RunBlock> {
+pub(crate) async fn shaped(turn: &TurnContext, candidate: &Candidate) -> Result<Prompt, RunBlock> {
     tokio::select! {
         biased;
-        _ended = ask.turn.cancel.cancelled() => Ok(plain(&ask.turn)),
-        prompt = ask_hooks(&ask) => prompt,
+        _ended = turn.cancel.cancelled() => Ok(plain(turn)),
+        prompt = ask_hooks(turn, candidate) => prompt,
     }
 }
 
-async fn ask_hooks(ask: &PreparePrompt) -> Result<Prompt, RunBlock> {
-    let turn = &ask.turn;
-    let context = turn.scene.context_for(&ask.candidate);
+async fn ask_hooks(turn: &TurnContext, candidate: &Candidate) -> Result<Prompt, RunBlock> {
+    let context = turn.scene.context_for(candidate);
     let prompt = with(turn, additions(turn, &context).await);
     if turn.hooks.fires(Hook::BeforeAgentRun) {
         let conversation = prompt.conversation(&turn.scene).clone();

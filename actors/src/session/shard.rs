@@ -3,6 +3,7 @@
 
 mod directory;
 
+use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,8 +52,7 @@ pub struct SessionShardActor {
 
 impl SessionShardActor {
     /// An empty directory.
-    pub fn new(context: SessionContext, settings: SessionShardSettings, end: EndOfLife) -> Self {
-        let context = Arc::new(context);
+    pub fn new(context: Arc<SessionContext>, settings: SessionShardSettings, end: EndOfLife) -> Self {
         Self {
             sessions: Directory::new(context.clone(), settings),
             settings,
@@ -74,18 +74,11 @@ impl SessionShardActor {
 
     /// The session's actor, woken if need be.
     fn wake(&mut self, key: &SessionKey, shard: Addr<Self>) -> Result<Addr<SessionActor>, RunTurnError> {
-        let context = &self.context;
-        let start = |memory| SessionActor::new(key.clone(), memory, shard.recipient(), context.clone()).start();
-        if *key == SessionKey::Ephemeral {
-            return Ok(start(None));
-        }
         let record = self.sessions.enter(key).ok_or(RunTurnError::TooManySessions)?;
+        let (context, memory) = (self.context.clone(), record.memory.clone());
+        let start = || SessionActor::new(key.clone(), memory, shard.recipient(), context).start();
         let alive = record.actor.take().filter(Addr::connected);
-        let memory = record.memory.clone();
-        Ok(record
-            .actor
-            .insert(alive.unwrap_or_else(|| start(Some(memory))))
-            .clone())
+        Ok(record.actor.insert(alive.unwrap_or_else(start)).clone())
     }
 
     /// What is known of a session, and what was said in it. It stays where it is.
@@ -193,6 +186,10 @@ impl Handler<RunTurn> for SessionShardActor {
     type Result = ResponseFuture<Result<(), RunTurnError>>;
 
     fn handle(&mut self, run: RunTurn, ctx: &mut Context<Self>) -> Self::Result {
+        if run.request.session == SessionKey::Ephemeral {
+            self.context.run_alone(run);
+            return Box::pin(ready(Ok(())));
+        }
         let session = self.wake(&run.request.session, ctx.address());
         Box::pin(async move { session?.send(run).await.unwrap_or(Err(RunTurnError::Lost)) })
     }

@@ -7,12 +7,11 @@ mod native;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::OwnedSemaphorePermit;
 use understudy_messages::client::{ClientChannel, ClientFrame};
 use understudy_messages::clock::Instant;
 use understudy_messages::failure::{CancelCause, Reason};
 use understudy_messages::hooks::Scene;
-use understudy_messages::ports::SessionPort;
 use understudy_messages::provider::Perform;
 use understudy_messages::registry::AdmitError;
 use understudy_messages::session::RunTurn;
@@ -23,7 +22,7 @@ use understudy_providers::wire::RequestError;
 pub(super) use self::closing::Closing;
 use super::fault::no_room;
 use super::memory::{Memory, NoRoom, Unread};
-use super::{SessionContext, failure, told};
+use super::{Session, SessionContext, failure, told};
 use crate::capacity::{CapacityPermit, Whose};
 use crate::provider::ledger::Ledgers;
 use crate::registry::{CastError, Held};
@@ -36,19 +35,17 @@ const ENDING_GRACE: Duration = Duration::from_secs(10);
 /// One turn, from acceptance to its end.
 pub(super) struct Turn {
     run: RunTurn,
-    session: SessionPort,
-    /// What the session remembers; `None` for one without a key.
-    memory: Option<Arc<Memory>>,
+    /// `None` for a turn that belongs to none: nobody is before it, and nothing is remembered.
+    session: Option<Session>,
     /// What the user says, where the session keeps it.
     asked: Vec<String>,
     /// What the session has kept of the turn, for a context engine.
     committed: Vec<String>,
-    place: Arc<Semaphore>,
     context: Arc<SessionContext>,
 }
 
 /// A turn's place in its session, and that among the turns of its agent where these are bounded.
-type Places = (OwnedSemaphorePermit, Option<CapacityPermit>);
+type Places = (Option<OwnedSemaphorePermit>, Option<CapacityPermit>);
 
 /// A turn that ended before anybody could be asked.
 enum Refusal {
@@ -63,20 +60,12 @@ enum Refusal {
 }
 
 impl Turn {
-    pub(super) fn new(
-        run: RunTurn,
-        session: SessionPort,
-        memory: Option<Arc<Memory>>,
-        place: Arc<Semaphore>,
-        context: Arc<SessionContext>,
-    ) -> Self {
+    pub(super) fn new(run: RunTurn, session: Option<Session>, context: Arc<SessionContext>) -> Self {
         Self {
             run,
             session,
-            memory,
             asked: Vec::new(),
             committed: Vec::new(),
-            place,
             context,
         }
     }
@@ -185,24 +174,31 @@ impl Turn {
         }
     }
 
-    async fn wait_for_place(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        let wait = self.context.admission.queue_wait();
-        let clock = &self.context.clock;
-        if let Ok(place) = self.place.clone().try_acquire_owned() {
-            return Ok(place);
+    async fn wait_for_place(&self) -> Result<Option<OwnedSemaphorePermit>, Refusal> {
+        let Some(Session { place, .. }) = &self.session else {
+            return Ok(None);
+        };
+        if let Ok(place) = place.clone().try_acquire_owned() {
+            return Ok(Some(place));
         }
-        let deadline = self.deadline(self.run.received, wait);
+        let clock = &self.context.clock;
+        let deadline = self.deadline(self.run.received, self.context.admission.queue_wait());
         tokio::select! {
             biased;
-            place = self.place.clone().acquire_owned() => place.map_err(|_| Refusal::SessionBusy),
+            place = place.clone().acquire_owned() => place.map(Some).map_err(|_| Refusal::SessionBusy),
             cause = self.run.cancel.cancelled() => Err(Refusal::Cancelled(cause)),
             () = clock.sleep_until(deadline) => Err(self.in_vain(Refusal::SessionBusy)),
         }
     }
 
+    /// What its session remembers, where it belongs to one.
+    fn memory(&self) -> Option<&Memory> {
+        self.session.as_ref().map(|session| &*session.memory)
+    }
+
     /// Makes sure that it is known what the session remembers.
     async fn open(&self) -> Result<(), Refusal> {
-        let Some(memory) = &self.memory else {
+        let Some(memory) = self.memory() else {
             return Ok(());
         };
         let opened = tokio::select! {
@@ -236,7 +232,7 @@ impl Turn {
             .roster
             .agent(request.agent.as_deref(), &request.facts.model)?;
         let scene = Scene::new(request.clone(), agent.clone(), told::request, Some(held.origin()))
-            .with_slots(self.memory.as_ref().map(|memory| memory.slots()));
+            .with_slots(self.memory().map(Memory::slots));
         let deadline = self.deadline(self.run.received, generation.roster.settings().timeouts.turn);
         let cast = self.cast(held, generation.hooks_of(agent), &scene, deadline).await?;
         let turn = TurnContext {
@@ -254,7 +250,6 @@ impl Turn {
             scene,
             agent: agent.clone(),
             timeouts: generation.roster.settings().timeouts,
-            session: self.session.clone(),
             providers: generation.providers(self.run.home),
         };
         Ok((Arc::new(turn), cast))

@@ -1,6 +1,9 @@
 //! What plugins did, and how long it took.
 
+use std::sync::OnceLock;
 use std::time::Duration;
+
+use metrics::{Counter, Histogram};
 
 use understudy_messages::hooks::{Hook, HookResult};
 use understudy_messages::ids::Name;
@@ -55,13 +58,28 @@ impl HookOutcome {
     }
 }
 
+/// The handles of one handler, each resolved when it is first needed: most outcomes never come.
+#[derive(Default)]
+pub struct HandlerMetrics {
+    duration: OnceLock<Histogram>,
+    calls: [OnceLock<Counter>; 6],
+}
+
 impl Telemetry {
-    /// A handler was called. `plugin` comes from the configuration.
-    pub fn hook_called(&self, hook: Hook, plugin: &Name, outcome: HookOutcome, took: Duration) {
+    /// A handler was called, whose handles these are. `plugin` comes from the configuration.
+    pub fn hook_called(
+        &self,
+        handles: &HandlerMetrics,
+        (hook, plugin): (Hook, &Name),
+        outcome: HookOutcome,
+        took: Duration,
+    ) {
         let labels = [("hook", hook.as_label()), ("plugin", &**plugin)];
-        self.series.histogram(&HOOK_DURATION, &labels).record(took);
+        let duration = || self.series.histogram(&HOOK_DURATION, &labels);
+        handles.duration.get_or_init(duration).record(took);
         let labels = [labels[0], labels[1], ("outcome", outcome.as_label())];
-        self.series.counter(&HOOK_CALLS, &labels).increment(1);
+        let calls = || self.series.counter(&HOOK_CALLS, &labels);
+        handles.calls[outcome as usize].get_or_init(calls).increment(1);
     }
 
     /// An event was dropped: too many were at work.

@@ -32,32 +32,63 @@ pub(super) struct RequestId {
     pub(super) turn: TurnId,
 }
 
-/// Which client key sent the request; `None` where none are configured.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ClientKey(pub(super) Option<u32>);
+/// What is known of a request from its head.
+#[derive(Clone, Debug)]
+pub(super) struct Passed {
+    /// What it is called.
+    pub(super) id: RequestId,
+    /// Which client key sent it; `None` where none are configured.
+    pub(super) owner: Option<u32>,
+}
+
+/// Which client key a request brings, or what it is told that brings none.
+type Authorize = fn(&Shared, &ServiceRequest) -> Result<Option<u32>, &'static str>;
 
 /// The turn or call that a request says it comes from. What is no name of one says nothing.
 pub(super) fn origin(headers: &HeaderMap) -> Option<OriginToken> {
     OriginToken::read(headers.get(ORIGIN_HEADER)?.to_str().ok()?)
 }
 
-/// Gives the request its id, counts it, and measures it until its last byte.
-pub(super) async fn observe(
+/// What every request of the API passes.
+pub(super) async fn client(
     request: ServiceRequest,
     next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    pass(request, next, client_key).await
+}
+
+/// What every request of an operator passes.
+pub(super) async fn operator(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
+    pass(request, next, admin_token).await
+}
+
+/// Gives the request its id, counts it, lets it go on where it may, and measures it until its last byte.
+async fn pass(
+    request: ServiceRequest,
+    next: Next<impl MessageBody + 'static>,
+    authorize: Authorize,
 ) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
     let Some(shared) = request.app_data::<web::Data<Shared>>().cloned() else {
         return next.call(request).await.map(ServiceResponse::map_into_boxed_body);
     };
     let id = RequestId::of(request.headers());
-    request.extensions_mut().insert(id.clone());
-    let (method, version) = (method_label(request.method()), request.version());
+    let (method, version, name) = (method_label(request.method()), request.version(), id.name.clone());
     let route = Route::from_pattern(request.match_pattern().as_deref());
+    let authorized = authorize(&shared, &request);
     let open = OpenRequest::new(shared, route);
-    let mut response = next.call(request).await?;
+    let mut response = match authorized {
+        Ok(owner) => {
+            request.extensions_mut().insert(Passed { id, owner });
+            next.call(request).await?.map_into_boxed_body()
+        }
+        Err(hint) => unauthorized(request, hint),
+    };
     let telemetry = &open.shared.supervision.telemetry;
     telemetry.http_request(route, method, response.status().as_u16());
-    if let Ok(value) = HeaderValue::from_str(&id.name) {
+    if let Ok(value) = HeaderValue::from_str(&name) {
         response.headers_mut().insert(REQUEST_ID, value);
     }
     if version < Version::HTTP_11 {
@@ -68,13 +99,7 @@ pub(super) async fn observe(
         let head = response.response_mut().head_mut();
         head.set_connection_type(ConnectionType::Close);
     }
-    Ok(response.map_body(|_, body| {
-        Observed {
-            body: body.boxed(),
-            _open: open,
-        }
-        .boxed()
-    }))
+    Ok(response.map_body(|_, body| Observed { body, _open: open }.boxed()))
 }
 
 /// HTTP/1.0 knows no chunks: there a body of unknown length ends where its connection does.
@@ -87,45 +112,25 @@ fn end_with_the_connection(response: &mut ServiceResponse<impl MessageBody>) {
 }
 
 /// Lets pass who brings one of the client keys, where there are any.
-pub(super) async fn authorize_client(
-    request: ServiceRequest,
-    next: Next<impl MessageBody + 'static>,
-) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
-    let shared = request.app_data::<web::Data<Shared>>().cloned();
-    let keys = shared.as_ref().map_or(&[][..], |shared| &shared.config.client_keys);
-    let owner = match keys {
-        [] => None,
-        keys => match credential(request.headers()).and_then(|given| position(keys, given)) {
-            Some(owner) => Some(owner),
-            None => {
-                return Ok(unauthorized(
-                    request,
-                    "Give one of the gateway's client keys as a bearer token.",
-                ));
-            }
-        },
-    };
-    request.extensions_mut().insert(ClientKey(owner));
-    next.call(request).await.map(ServiceResponse::map_into_boxed_body)
+fn client_key(shared: &Shared, request: &ServiceRequest) -> Result<Option<u32>, &'static str> {
+    let keys = &shared.config.client_keys;
+    if keys.is_empty() {
+        return Ok(None);
+    }
+    let given = credential(request.headers()).and_then(|given| position(keys, given));
+    given
+        .map(Some)
+        .ok_or("Give one of the gateway's client keys as a bearer token.")
 }
 
 /// Lets pass who brings the admin token, where there is one; probes always pass.
-pub(super) async fn authorize_operator(
-    request: ServiceRequest,
-    next: Next<impl MessageBody + 'static>,
-) -> Result<ServiceResponse<BoxBody>, actix_web::Error> {
-    let shared = request.app_data::<web::Data<Shared>>().cloned();
-    let token = shared.as_ref().and_then(|shared| shared.config.admin_token.as_ref());
+fn admin_token(shared: &Shared, request: &ServiceRequest) -> Result<Option<u32>, &'static str> {
     let probe = matches!(request.path(), "/livez" | "/readyz" | "/startupz");
-    let given = credential(request.headers());
-    let allowed = match token {
+    let allowed = match &shared.config.admin_token {
         None => true,
-        Some(token) => probe || given.is_some_and(|given| same(token, given)),
+        Some(token) => probe || credential(request.headers()).is_some_and(|given| same(token, given)),
     };
-    if !allowed {
-        return Ok(unauthorized(request, "Give the admin token as a bearer token."));
-    }
-    next.call(request).await.map(ServiceResponse::map_into_boxed_body)
+    allowed.then_some(None).ok_or("Give the admin token as a bearer token.")
 }
 
 fn unauthorized(request: ServiceRequest, hint: &str) -> ServiceResponse<BoxBody> {

@@ -5,25 +5,23 @@ use actix_web::http::header::{HeaderMap, HeaderName, HeaderValue};
 use bytes::Bytes;
 
 /// Request headers that reach the provider; Anthropic's own only one that speaks its format.
-const TO_PROVIDER: [&str; 7] = [
-    "traceparent",
-    "tracestate",
-    "baggage",
-    "idempotency-key",
-    "openai-beta",
-    "anthropic-version",
-    "anthropic-beta",
+static TO_PROVIDER: [HeaderName; 7] = [
+    HeaderName::from_static("traceparent"),
+    HeaderName::from_static("tracestate"),
+    HeaderName::from_static("baggage"),
+    HeaderName::from_static("idempotency-key"),
+    HeaderName::from_static("openai-beta"),
+    HeaderName::from_static("anthropic-version"),
+    HeaderName::from_static("anthropic-beta"),
 ];
 
 /// The request headers that may pass to a provider.
 pub(super) fn to_provider(headers: &HeaderMap) -> Vec<(Bytes, Bytes)> {
-    let passing = TO_PROVIDER
-        .into_iter()
-        .filter_map(|name| Some((name, headers.get(name)?)));
+    let passing = TO_PROVIDER.iter().filter_map(|name| Some((name, headers.get(name)?)));
     passing
         .map(|(name, value)| {
             (
-                Bytes::from_static(name.as_bytes()),
+                Bytes::from_static(name.as_str().as_bytes()),
                 Bytes::copy_from_slice(value.as_bytes()),
             )
         })

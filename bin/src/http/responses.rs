@@ -14,7 +14,7 @@ use understudy_messages::terminal::TurnFailure;
 use understudy_providers::openai::responses::request::{TooLarge, dereference, expand, identified, own_items};
 use understudy_providers::wire::{Kept, scan};
 
-use super::edge::ClientKey;
+use super::edge::Passed;
 use super::error::{self, Refused};
 use super::turn::unreadable;
 use crate::app::Shared;
@@ -193,7 +193,7 @@ fn unknown() -> HttpResponse {
 
 /// Which client key sent a request.
 pub(super) fn owner(request: &HttpRequest) -> Option<u32> {
-    request.extensions().get::<ClientKey>().and_then(|key| key.0)
+    request.extensions().get::<Passed>().and_then(|passed| passed.owner)
 }
 
 /// `GET /v1/responses/{id}`

@@ -25,7 +25,7 @@ use understudy_providers::wire::{RequestError, scan};
 
 use super::answer::{self, Frames};
 use super::body;
-use super::edge::RequestId;
+use super::edge::{Passed, RequestId};
 use super::error::Refused;
 use super::responses::Recalled;
 use super::{count, edge, error, headers, responses, sessions};
@@ -146,7 +146,7 @@ fn admit(
     let (Ask { body, names_model }, session) = asked(endpoint, shared, request, body)?;
     let facts = scan(endpoint, &body).map_err(|error| unreadable(endpoint, error))?;
     let Recalled { body, facts, memory } = responses::recall(shared, responses::owner(request), body, facts)?;
-    let id = request.extensions().get::<RequestId>().cloned();
+    let id = request.extensions().get::<Passed>().map(|passed| passed.id.clone());
     let id = id.unwrap_or_else(|| RequestId::of(request.headers()));
     let turn = Arc::new(TurnRequest {
         id: id.turn,
@@ -208,7 +208,12 @@ fn asked(
     }
 }
 
+/// Hands the turn to its session; one that belongs to none runs here.
 async fn start(arbiter: &SessionArbiter, turn: Admitted) -> Result<Frames, TurnFailure> {
+    if turn.request.session == SessionKey::Ephemeral {
+        arbiter.turns.run_alone(turn.run);
+        return Ok(turn.frames);
+    }
     let shard = arbiter
         .shared
         .published

@@ -1,5 +1,5 @@
-//! What the gateway costs against a bare forwarder of the same stack: CPU per request and added latency, healthy and
-//! failing over, all in one run.
+//! What the gateway costs against a bare forwarder of the same stack: CPU per request and added latency, healthy, with a
+//! canon and failing over, all in one run.
 //!
 //!     cargo bench -p understudy-tests --bench forwarder
 //!

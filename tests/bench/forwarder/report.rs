@@ -1,11 +1,14 @@
 //! Medians, for people and for programs.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use understudy_tests::bench::load::{Load, Sample};
 use understudy_tests::bench::target::Target;
 use understudy_tests::bench::{median, micros};
+
+use crate::stage::{DIRECT, FAILS_OVER, FORWARDER, GATEWAY};
 
 /// Everything that was measured, in the order in which it first was.
 #[derive(Default)]
@@ -20,13 +23,16 @@ struct Row {
     samples: Vec<Sample>,
 }
 
-/// What a row comes to. Ratio and added time are taken round by round, against the first target under the same load.
+/// What a row comes to. Ratios and added time are taken round by round, against the forwarder under the same load.
 struct Figures {
     cpu: f64,
     ratio: f64,
     p50: f64,
     p99: f64,
     added: f64,
+    /// What comes on top of the upstream's own time, against what the forwarder adds to it.
+    added_p50: f64,
+    added_p99: f64,
     rate: f64,
 }
 
@@ -47,7 +53,7 @@ impl Report {
     /// One line for programs: times in microseconds.
     pub fn json(&self) -> Value {
         let row = |rows: &[Row], row: &Row| {
-            let figures = row.figures(&rows[0]);
+            let figures = row.figures(rows);
             json!({
                 "load": row.load.name,
                 "target": row.target,
@@ -56,6 +62,8 @@ impl Report {
                 "p50_us": figures.p50,
                 "p99_us": figures.p99,
                 "added_p50_us": figures.added,
+                "added_p50_ratio": figures.added_p50,
+                "added_p99_ratio": figures.added_p99,
                 "requests_per_second": figures.rate,
             })
         };
@@ -77,13 +85,15 @@ impl fmt::Display for Report {
             writeln!(f, "\n{}", load.name)?;
             writeln!(
                 f,
-                "  {:32}{:>15}{:>8}{:>10}{:>10}{:>14}{:>14}",
+                "  {:34}{:>15}{:>8}{:>10}{:>10}{:>14}{:>11}{:>11}{:>12}",
                 "",
                 format!("CPU µs/{per}"),
                 "ratio",
                 "p50 µs",
                 "p99 µs",
                 "added p50 µs",
+                "added p50",
+                "added p99",
                 "requests/s"
             )?;
             for row in rows {
@@ -93,23 +103,52 @@ impl fmt::Display for Report {
                     p50,
                     p99,
                     added,
+                    added_p50,
+                    added_p99,
                     rate,
-                } = row.figures(&rows[0]);
+                } = row.figures(rows);
                 let name = row.target;
                 writeln!(
                     f,
-                    "  {name:32}{cpu:15.1}{ratio:8.2}{p50:10.0}{p99:10.0}{added:14.0}{rate:14.0}"
+                    "  {name:34}{cpu:15.1}{ratio:8.2}{p50:10.0}{p99:10.0}{added:14.0}{added_p50:9.2} ×{added_p99:9.2} ×{rate:12.0}"
                 )?;
             }
+            let beyond = beyond_the_failed_attempt(rows);
+            writeln!(
+                f,
+                "  failing over, p99 less the failed attempt: {beyond:.2} × p99 of a plain pass"
+            )?;
         }
         Ok(())
     }
 }
 
+/// What a turn that fails over takes at p99 without the attempt that fails, against a plain pass. The attempt is taken to
+/// last as long as half of all direct answers do at most: the upstream refuses as quickly as it answers.
+fn beyond_the_failed_attempt(rows: &[Row]) -> f64 {
+    let [direct, plain, failing] = [DIRECT, GATEWAY, FAILS_OVER].map(|name| &of(rows, name).samples);
+    let rounds = direct.iter().zip(plain).zip(failing);
+    let ratios = rounds.map(|((direct, plain), failing)| (failing.p99 - direct.p50).div_duration_f64(plain.p99));
+    median(ratios)
+}
+
+fn of<'a>(rows: &'a [Row], target: &str) -> &'a Row {
+    let found = rows.iter().find(|row| row.target == target);
+    found.expect("every target is under every load")
+}
+
 impl Row {
-    fn figures(&self, yardstick: &Self) -> Figures {
-        let rounds = || self.samples.iter().zip(&yardstick.samples);
+    fn figures(&self, rows: &[Self]) -> Figures {
+        let [yardstick, direct] = [FORWARDER, DIRECT].map(|name| &of(rows, name).samples);
+        let rounds = || self.samples.iter().zip(yardstick);
+        let added = |time: fn(&Sample) -> Duration| {
+            let own = |sample, direct| micros(time(sample)) - micros(time(direct));
+            let rounds = rounds().zip(direct);
+            median(rounds.map(|((one, other), direct)| own(one, direct) / own(other, direct)))
+        };
         Figures {
+            added_p50: added(|sample| sample.p50),
+            added_p99: added(|sample| sample.p99),
             cpu: median(self.samples.iter().map(|sample| micros(sample.cpu))),
             ratio: median(rounds().map(|(own, other)| own.cpu.div_duration_f64(other.cpu))),
             p50: median(self.samples.iter().map(|sample| micros(sample.p50))),

@@ -4,7 +4,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use actix::{Actor, Context, Handler, MessageResult};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use tokio::net::TcpStream;
@@ -17,10 +16,9 @@ use understudy_messages::hooks::Scene;
 use understudy_messages::ids::{GenerationId, ModelRef, SessionKey, TurnId};
 use understudy_messages::lease::{Holding, TurnLease};
 use understudy_messages::plugin::NoHooks;
-use understudy_messages::ports::SessionPort;
 use understudy_messages::provider::{Answered, Attempt, AttemptError};
 use understudy_messages::request::Endpoint;
-use understudy_messages::session::{Continuation, PreparePrompt, Prompt};
+use understudy_messages::session::{Continuation, Prompt};
 use understudy_messages::settings::{Api, Settings};
 use understudy_messages::tools::{HeldCalls, NoTools, ToolRound};
 use understudy_messages::turn::{Candidate, SideEffects, TurnContext, TurnRequest};
@@ -75,20 +73,6 @@ pub struct Outcome {
     /// What the client was sent.
     pub frames: Vec<ClientFrame>,
     pub result: Result<Answered, AttemptError>,
-}
-
-struct Nobody;
-
-impl Actor for Nobody {
-    type Context = Context<Self>;
-}
-
-impl Handler<PreparePrompt> for Nobody {
-    type Result = MessageResult<PreparePrompt>;
-
-    fn handle(&mut self, _: PreparePrompt, _: &mut Context<Self>) -> Self::Result {
-        panic!("no session is asked")
-    }
 }
 
 struct Held;
@@ -159,9 +143,6 @@ impl Asking {
             hooks: Arc::new(NoHooks),
             tools: Arc::new(NoTools),
             engine: None,
-            session: SessionPort {
-                prepare: Nobody.start().recipient(),
-            },
             providers: Arc::new([]),
         };
         Turn {

@@ -83,6 +83,27 @@ async fn a_guard_that_panics_or_fails_blocks_with_fixed_words_case_10() {
 }
 
 #[tokio::test]
+async fn a_quick_observer_has_been_told_before_the_turn_goes_on_and_its_panic_is_its_own() {
+    static TOLD: AtomicUsize = AtomicUsize::new(0);
+    let hears: QuickHandler = Arc::new(|_, _| match TOLD.fetch_add(1, Ordering::SeqCst) {
+        0 => Ok(HookResult::None),
+        _ => panic!("a plugin's own words"),
+    });
+    let hooks = guarded(true, hears);
+    for told in 1..=2 {
+        Hooks::fire(&hooks, call().0, Arc::default(), None);
+        assert_eq!(TOLD.load(Ordering::SeqCst), told);
+    }
+    let scrape = hooks.telemetry.render();
+    for outcome in ["ok", "error"] {
+        let counted = |line: &str| {
+            line.contains("hook_calls_total") && line.contains(&format!("\"{outcome}\"")) && line.ends_with(" 1")
+        };
+        assert!(scrape.lines().any(counted), "{outcome}: {scrape}");
+    }
+}
+
+#[tokio::test]
 async fn a_veto_carries_its_reason() {
     let veto: QuickHandler = Arc::new(|_, _| {
         Ok(HookResult::Tool(ToolVerdict {

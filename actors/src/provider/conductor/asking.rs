@@ -6,17 +6,12 @@ use std::sync::Arc;
 use understudy_messages::failure::{Cut, Failure, Reason};
 use understudy_messages::hooks::RunBlock;
 use understudy_messages::provider::{Answered, Attempt, AttemptError};
-use understudy_messages::session::{PreparePrompt, Prompt};
+use understudy_messages::session::Prompt;
 use understudy_messages::turn::Candidate;
 
 use super::Conductor;
 use crate::provider::own;
-
-/// Why there is nothing to ask with.
-pub(super) enum NoPrompt {
-    SessionLost,
-    Blocked(RunBlock),
-}
+use crate::session::prompt;
 
 impl Conductor {
     pub(super) async fn attempt(
@@ -58,7 +53,10 @@ impl Conductor {
 
     /// What this candidate is to be told: asked for once, and the same for each of its attempts but for what has been said
     /// meanwhile.
-    pub(super) async fn prompt(&mut self, candidate: &Arc<Candidate>) -> Result<Prompt, NoPrompt> {
+    ///
+    /// # Errors
+    /// The block of a guard.
+    pub(super) async fn prompt(&mut self, candidate: &Arc<Candidate>) -> Result<Prompt, RunBlock> {
         self.told_passed_over(Some(&candidate.model));
         let prompt = match self.here.prompt.clone() {
             Some(prompt) => prompt,
@@ -74,16 +72,12 @@ impl Conductor {
         })
     }
 
-    async fn prepared(&mut self, candidate: &Arc<Candidate>) -> Result<Prompt, NoPrompt> {
-        let ask = PreparePrompt {
-            turn: self.turn.clone(),
-            candidate: candidate.clone(),
-        };
+    async fn prepared(&mut self, candidate: &Arc<Candidate>) -> Result<Prompt, RunBlock> {
         self.turn.client.begin_attempt();
-        let prepared = self.kept_alive(self.turn.session.prepare.send(ask)).await;
-        let prompt = prepared
-            .map_err(|_| NoPrompt::SessionLost)?
-            .map_err(NoPrompt::Blocked)?;
+        let prompt = match prompt::is_shaped(&self.turn) {
+            false => prompt::plain(&self.turn),
+            true => self.kept_alive(Box::pin(prompt::shaped(&self.turn, candidate))).await?,
+        };
         let prompt = self.assembled(candidate, prompt).await;
         self.here.prompt = Some(prompt.clone());
         Ok(prompt)

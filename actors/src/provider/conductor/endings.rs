@@ -57,12 +57,6 @@ impl Conductor {
         self.performance(outcome, Some(failure))
     }
 
-    /// The session died before it could say what the candidate is to be told.
-    pub(super) async fn session_lost(self) -> Performance {
-        let hint = "The session is being restarted. Please try again.";
-        self.ours(TurnFailure::ours(503, "session_lost", hint)).await
-    }
-
     /// The model calls tools and never says anything.
     pub(super) async fn too_many_rounds(self) -> Performance {
         let hint = format!("The model called tools in {MOST_ROUNDS} rounds and did not come to an answer.");

@@ -4,11 +4,16 @@ use std::sync::Arc;
 
 use futures::FutureExt;
 use tokio_util::sync::CancellationToken;
+use understudy_messages::cancel::TurnCancel;
+use understudy_messages::client::{ClientChannel, ClientFrame};
 use understudy_messages::clock::Clock;
+use understudy_messages::ids::ShardIndex;
+use understudy_messages::lease::TurnPermit;
 
 use super::*;
 use crate::capacity::Capacities;
 use crate::registry::Admission;
+use crate::registry::testing::turn;
 use crate::session::TranscriptRoom;
 use crate::session::memory::Taken;
 use crate::session::store::SessionStore;
@@ -31,7 +36,7 @@ fn storing(
         clock: clock.clone(),
         telemetry: Telemetry::new().expect("sound"),
     };
-    let context = SessionContext {
+    let context = Arc::new(SessionContext {
         admission: Admission::new(Arc::default(), Arc::default(), &supervision),
         capacities: Arc::new(Capacities::new(clock.clone(), supervision.telemetry.clone())),
         clock: clock.clone(),
@@ -41,7 +46,7 @@ fn storing(
         abort: CancellationToken::new(),
         transcripts,
         store,
-    };
+    });
     let idle = Duration::from_secs(60);
     SessionShardActor::new(context, SessionShardSettings { idle, capacity }, EndOfLife::unwatched())
 }
@@ -93,12 +98,27 @@ fn finish(shard: &mut SessionShardActor, key: &SessionKey) {
 }
 
 #[actix::test]
-async fn an_ephemeral_session_leaves_nothing() {
+async fn a_turn_without_a_key_has_one_ending_and_needs_no_place_among_the_sessions() {
     let clock = Clock::movable();
-    let (mut shard, addr) = (shard(&clock, 10), shard(&clock, 10).start());
-    shard.wake(&SessionKey::Ephemeral, addr).expect("woken");
-    finish(&mut shard, &SessionKey::Ephemeral);
-    assert_eq!(shard.sessions.len(), 0);
+    let full = shard(&clock, 0).start();
+    let (client, mut frames) = ClientChannel::open();
+    let run = RunTurn {
+        request: turn(None),
+        client,
+        cancel: TurnCancel::new(),
+        home: ShardIndex(0),
+        received: clock.now(),
+        deadline: None,
+        permit: TurnPermit::new(()),
+        names_model: true,
+        origin: None,
+    };
+    assert_eq!(full.send(run).await, Ok(Ok(())));
+    let Some(ClientFrame::Failed(refused)) = frames.recv().await else {
+        panic!("nothing serves");
+    };
+    assert_eq!(refused.status, 503);
+    assert!(frames.recv().await.is_none(), "one ending");
 }
 
 #[actix::test]
@@ -133,8 +153,7 @@ async fn a_full_directory_takes_no_new_session_but_knows_the_old_ones() {
     shard.wake(&keyed("one"), addr.clone()).expect("woken");
     let refused = shard.wake(&keyed("two"), addr.clone()).expect_err("full");
     assert_eq!(refused, RunTurnError::TooManySessions);
-    shard.wake(&keyed("one"), addr.clone()).expect("known");
-    shard.wake(&SessionKey::Ephemeral, addr).expect("needs no place");
+    shard.wake(&keyed("one"), addr).expect("known");
 }
 
 #[actix::test]

@@ -46,7 +46,7 @@ impl Turn {
     /// Makes sure that the session has room for what the user says.
     pub(super) fn find_room(&mut self) -> Result<(), Refusal> {
         let request = &self.run.request;
-        let Some(memory) = self.memory.as_ref().filter(|_| is_native(request)) else {
+        let Some(memory) = self.memory().filter(|_| is_native(request)) else {
             return Ok(());
         };
         let asked = native::own_items(&request.body, &request.facts);
@@ -58,7 +58,7 @@ impl Turn {
     /// Puts into the request what the session remembers and which tools run here.
     pub(super) fn recall(&mut self, generation: &Generation) -> Result<(), Refusal> {
         let request = &self.run.request;
-        let Some(memory) = self.memory.as_ref().filter(|_| is_native(request)) else {
+        let Some(memory) = self.memory().filter(|_| is_native(request)) else {
             return Ok(());
         };
         let recalled = memory.recall();
@@ -105,7 +105,7 @@ impl Turn {
         selected: Option<&ModelRef>,
         performance: &Performance,
     ) -> Result<Option<FallbackNotice>, SessionFault> {
-        let Some(memory) = &self.memory else {
+        let Some(memory) = self.session.as_ref().map(|session| session.memory.clone()) else {
             return Ok(None);
         };
         let active = performance.served_by.as_ref().map(|(_, model)| model);
