@@ -80,7 +80,7 @@ async fn run(
         // the place before the body: what waits in memory is counted
         let place = place(&arbiter.shared, request.headers()).await?;
         let body = body::read(&arbiter.shared, request, payload).await?;
-        let turn = admit(endpoint, arbiter, request, body, place)?;
+        let turn = admit(endpoint, arbiter, request, body, place).await?;
         let request = turn.request.clone();
         let session = request.session.clone();
         if let Some(estimate) = count::estimate(&arbiter.shared, &request) {
@@ -129,7 +129,7 @@ struct Admitted {
     shard: ShardIndex,
 }
 
-fn admit(
+async fn admit(
     endpoint: Endpoint,
     arbiter: &SessionArbiter,
     request: &HttpRequest,
@@ -141,7 +141,7 @@ fn admit(
     let home = arbiter.place().ok_or_else(starting)?;
     let (Ask { body, names_model }, session) = asked(endpoint, shared, request, body)?;
     let facts = scan(endpoint, &body).map_err(|error| unreadable(endpoint, error))?;
-    let Recalled { body, facts, memory } = responses::recall(shared, responses::owner(request), body, facts)?;
+    let Recalled { body, facts, memory } = responses::recall(shared, responses::owner(request), body, facts).await?;
     let id = request.extensions().get::<RequestId>().cloned();
     let id = id.unwrap_or_else(|| RequestId::of(request.headers()));
     let turn = Arc::new(TurnRequest {

@@ -43,6 +43,7 @@ impl Place {
             tap: EventTap::default(),
             interval,
             ttl: LONG,
+            disk: u64::MAX,
             most: usize::MAX,
         };
         let store = StateSessions::open(options, []).expect("a store");
