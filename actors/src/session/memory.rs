@@ -81,7 +81,9 @@ pub(super) struct Memory {
 impl Memory {
     /// Of a session of which only the store may know something.
     pub(super) fn new(key: SessionKey, store: Store, room: TranscriptRoom, now: SystemTime) -> Self {
-        let residence = store.as_ref().map_or_else(Residence::untracked, |store| store.reside(&key));
+        let residence = store
+            .as_ref()
+            .map_or_else(Residence::untracked, |store| store.reside(&key));
         Self {
             key,
             residence,

@@ -189,10 +189,10 @@ pub(super) fn checking(was_closed: bool) -> Builder {
     const WHOLE: f64 = 0.5;
     let mut builder = builder();
     builder.set_check_integrity_on_open(true);
-    builder.set_repair_callback(move |check| {
-        if was_closed && (BEGIN..WHOLE).contains(&check.progress()) {
-            check.abort();
-        }
+    builder.set_repair_callback(move |check| match (BEGIN..WHOLE).contains(&check.progress()) {
+        true if was_closed => check.abort(),
+        true => tracing::warn!("the last commit of the state is not whole: going on from the one before it"),
+        false => {}
     });
     builder
 }

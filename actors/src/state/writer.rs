@@ -130,7 +130,6 @@ fn run(held: &Held, mut queue: mpsc::Receiver<Order>) {
     let (mut group, mut owed) = (Vec::new(), Owed::default());
     while queue.blocking_recv_many(&mut group, GROUP) > 0 {
         write(held, &mut group, &mut owed);
-        held.owes(owed.changes.len());
     }
     settle(held, &mut owed);
 }
@@ -156,11 +155,12 @@ fn write(held: &Held, group: &mut Vec<Order>, owed: &mut Owed) {
         if made.is_ok() && durable && together.is_err() {
             *owed = Owed::default();
         }
-        let is_owed = made.is_ok() && !durable;
-        let (change, kib) = answer(order, made);
-        if is_owed {
+        let Order { change, kib, done, .. } = order;
+        if made.is_ok() && !durable {
             owed.add(change, kib);
         }
+        held.owes(owed.changes.len());
+        answer(done, made);
     }
 }
 
@@ -175,16 +175,18 @@ fn settle(held: &Held, owed: &mut Owed) {
     let changes = owed.changes.len();
     held.owes(changes);
     if changes > 0 {
-        tracing::error!(changes, "changes of state that nobody had waited for are lost: what is on the disk is older");
+        tracing::error!(
+            changes,
+            "changes of state that nobody had waited for are lost: what is on the disk is older"
+        );
     }
 }
 
-fn answer(order: Order, made: Result<(), StateError>) -> (Change, u32) {
+fn answer(done: oneshot::Sender<Result<(), StateError>>, made: Result<(), StateError>) {
     if let Err(error) = &made {
         tracing::error!(%error, "a change of state was not made");
     }
-    let _nobody_waits = order.done.send(made);
-    (order.change, order.kib)
+    let _nobody_waits = done.send(made);
 }
 
 /// All of some changes, or none.

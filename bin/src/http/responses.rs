@@ -56,7 +56,10 @@ impl Responses {
     async fn find(&self, owner: Option<u32>, id: &str) -> Result<Option<Arc<Node>>, TurnFailure> {
         match self {
             Self::InMemory(all, clock) => Ok(of(all).find(owner, id, clock.now())),
-            Self::Stored(store) => store.response(owner, &id.into()).await.map_err(|fault| failed(&fault, id)),
+            Self::Stored(store) => store
+                .response(owner, &id.into())
+                .await
+                .map_err(|fault| failed(&fault, id)),
         }
     }
 

@@ -25,13 +25,19 @@ impl Asker {
     /// The id of an answer whose end was read; `None`: it has none.
     async fn ask(&self, previous: Option<&str>, input: &str, stream: bool) -> Option<String> {
         let body = json!({ "model": "main", "input": input, "previous_response_id": previous, "stream": stream });
-        let request = self.client.post(format!("{}/responses", self.url)).body(body.to_string());
+        let request = self
+            .client
+            .post(format!("{}/responses", self.url))
+            .body(body.to_string());
         let response = request.send().await.ok()?;
         let text = response.text().await.ok()?;
         let told = match stream {
             false => text,
             true => {
-                let end = text.lines().skip_while(|line| *line != "event: response.completed").nth(1)?;
+                let end = text
+                    .lines()
+                    .skip_while(|line| *line != "event: response.completed")
+                    .nth(1)?;
                 serde_json::from_str::<Value>(end.strip_prefix("data: ")?).ok()?["response"].to_string()
             }
         };
@@ -49,7 +55,9 @@ impl Asker {
         assert_eq!(status, StatusCode::OK, "{told}");
         let items = told["data"].as_array().expect("items").iter();
         let of_user = items.filter(|item| item["role"] == "user");
-        of_user.map(|item| item["content"].as_str().expect("text").to_owned()).collect()
+        of_user
+            .map(|item| item["content"].as_str().expect("text").to_owned())
+            .collect()
     }
 }
 
@@ -148,7 +156,11 @@ async fn a_response_that_cannot_be_kept_has_no_end() {
     );
     let body = json!({ "model": "main", "input": "hi", "store": false }).to_string();
     let request = asker.client.post(format!("{}/responses", asker.url)).body(body);
-    assert_eq!(request.send().await.expect("a response").status(), StatusCode::OK, "it is not to be kept");
+    assert_eq!(
+        request.send().await.expect("a response").status(),
+        StatusCode::OK,
+        "it is not to be kept"
+    );
     gateway.kill();
     let gateway = place.serve();
     let asker = Asker::of(&gateway);

@@ -14,11 +14,14 @@ const SESSIONS: usize = 1_000;
 
 /// How many bits; more where somebody has the time.
 fn flips() -> usize {
-    std::env::var("UNDERSTUDY_FLIPS").map_or(48, |flips| flips.parse().expect("a number"))
+    std::env::var("UNDERSTUDY_FLIPS").map_or(12, |flips| flips.parse().expect("a number"))
 }
 
 fn words(number: usize) -> [String; 2] {
-    [format!("hello {number} {}", "x".repeat(number % 200)), format!("again {number}")]
+    [
+        format!("hello {number} {}", "x".repeat(number % 200)),
+        format!("again {number}"),
+    ]
 }
 
 /// A file with many sessions, closed in order.
@@ -70,7 +73,9 @@ fn places(length: usize) -> Vec<(usize, u8)> {
     let seed = std::env::var("UNDERSTUDY_SEED").map_or(7, |seed| seed.parse().expect("a number"));
     let mut random = fastrand::Rng::with_seed(seed);
     let anywhere = (0..flips()).map(|number| if number % 3 == 0 { 320 } else { length });
-    anywhere.map(|most| (random.usize(..most), 1 << random.u8(..8))).collect()
+    anywhere
+        .map(|most| (random.usize(..most), 1 << random.u8(..8)))
+        .collect()
 }
 
 #[tokio::test]
@@ -85,7 +90,10 @@ async fn a_bit_that_was_changed_anywhere_in_the_file_is_harmless_or_named_at_the
         let state = match State::open(&place.0, &understudy_messages::clock::Clock::real()) {
             Ok(state) => state,
             Err(error) => {
-                assert!(matches!(error, StateError::Damaged { .. } | StateError::Newer { .. }), "{at}: {error}");
+                assert!(
+                    matches!(error, StateError::Damaged { .. } | StateError::Newer { .. }),
+                    "{at}: {error}"
+                );
                 assert!(error.to_string().contains("state.redb"), "{at}: {error}");
                 assert!(fs::read(place.file()).expect("there") == bytes, "{at}: it was changed");
                 refused += 1;
@@ -95,7 +103,11 @@ async fn a_bit_that_was_changed_anywhere_in_the_file_is_harmless_or_named_at_the
         let house = House::of(state, None, &[]);
         let read = house.state.file().read().expect("readable");
         let found = look(&read);
-        assert_eq!((found.missing, found.unreadable, found.damaged), (0, 0, 0), "{at} {bit}: {found:?}");
+        assert_eq!(
+            (found.missing, found.unreadable, found.damaged),
+            (0, 0, 0),
+            "{at} {bit}: {found:?}"
+        );
         opened += 1;
     }
     println!("{refused} refused, {opened} harmless");
@@ -111,7 +123,11 @@ async fn a_bit_that_is_changed_under_a_gateway_makes_no_wrong_transcript_and_end
         fs::write(place.file(), &whole).expect("written");
         let state = State::uncached(&place.0).expect("whole");
         let house = House::of(state, None, &[]);
-        let file = fs::OpenOptions::new().read(true).write(true).open(place.file()).expect("there");
+        let file = fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(place.file())
+            .expect("there");
         let mut byte = [0];
         file.read_exact_at(&mut byte, at as u64).expect("read");
         file.write_all_at(&[byte[0] ^ bit], at as u64).expect("written");

@@ -147,7 +147,10 @@ pub fn read(text: &str, now: SystemTime) -> Result<(Name, StoredSession), BadLin
         return Err(bad(last, "the file ends here, before its end", AGAIN));
     }
     if items.count != first.items {
-        let why = format!("the file has {} items, and its first line says {}", items.count, first.items);
+        let why = format!(
+            "the file has {} items, and its first line says {}",
+            items.count, first.items
+        );
         return Err(bad(last, &why, AGAIN));
     }
     let mut header = first.session.header(1);
@@ -358,8 +361,15 @@ mod tests {
         let (one, other) = (lines(), written(&"one".into(), &other).expect("JSON"));
         let (mut one, other): (Vec<&str>, Vec<&str>) = (one.lines().collect(), other.lines().collect());
         one[2] = other[2];
-        assert_eq!(refused(&one.join("\n")).line, 5, "the end knows all that comes before it");
-        assert!(read(&lines().replace('\n', "\r\n"), UNIX_EPOCH).is_ok(), "as some programs end lines");
+        assert_eq!(
+            refused(&one.join("\n")).line,
+            5,
+            "the end knows all that comes before it"
+        );
+        assert!(
+            read(&lines().replace('\n', "\r\n"), UNIX_EPOCH).is_ok(),
+            "as some programs end lines"
+        );
     }
 
     /// As version 1 was written.

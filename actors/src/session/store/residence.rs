@@ -139,7 +139,10 @@ mod tests {
         residence.leave();
         assert!(residents.claim(b"s") && residence.is_stale());
         residence.enter();
-        assert!(residence.is_stale() && !residents.claim(b"s"), "it has work, and is to be read");
+        assert!(
+            residence.is_stale() && !residents.claim(b"s"),
+            "it has work, and is to be read"
+        );
         residence.refresh();
         residence.leave();
         assert!(!residence.is_stale());

@@ -4,7 +4,7 @@
 //! right after whatever end.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::{ReadTransaction, ReadableTable, TableDefinition, WriteTransaction};
 
@@ -33,7 +33,7 @@ pub(super) struct Bounds {
 pub(super) struct Room {
     bounds: Bounds,
     residents: Arc<Residents>,
-    leaving: OnceLock<Leaving>,
+    leaving: Mutex<Option<Leaving>>,
     sessions: AtomicU64,
     responses: AtomicU64,
 }
@@ -43,7 +43,7 @@ impl Room {
         Self {
             bounds,
             residents,
-            leaving: OnceLock::new(),
+            leaving: Mutex::default(),
             sessions: AtomicU64::default(),
             responses: AtomicU64::default(),
         }
@@ -51,7 +51,10 @@ impl Room {
 
     /// How many sessions and responses went.
     pub(super) fn gone(&self) -> (u64, u64) {
-        (self.sessions.load(Ordering::Acquire), self.responses.load(Ordering::Acquire))
+        (
+            self.sessions.load(Ordering::Acquire),
+            self.responses.load(Ordering::Acquire),
+        )
     }
 
     /// The change is run, perhaps not for the first time.
@@ -62,8 +65,17 @@ impl Room {
 
     /// Whether a session has no work; what is in memory of it is read again before it has some.
     pub(super) fn claim(&self, key: &[u8]) -> bool {
-        self.leaving.get_or_init(|| self.residents.leaving());
+        self.leaving().get_or_insert_with(|| self.residents.leaving());
         self.residents.claim(key)
+    }
+
+    /// The change is committed, or never will be.
+    pub(super) fn settled(&self) {
+        self.leaving().take();
+    }
+
+    fn leaving(&self) -> MutexGuard<'_, Option<Leaving>> {
+        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Removes a session, unless it has work. Tells whether there was one.

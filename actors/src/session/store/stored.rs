@@ -253,12 +253,7 @@ impl StateSessions {
         told(made.await?)
     }
 
-    async fn put(
-        &self,
-        session: &SessionKey,
-        whole: &StoredSession,
-        replace: bool,
-    ) -> Result<Outcome, SessionFault> {
+    async fn put(&self, session: &SessionKey, whole: &StoredSession, replace: bool) -> Result<Outcome, SessionFault> {
         let key = self.key(session)?;
         let unwritable = |error: serde_json::Error| SessionFault::Store(error.to_string().into());
         let whole = Whole::new(key, whole).map_err(unwritable)?;
@@ -280,7 +275,9 @@ impl StateSessions {
             outcome.set(change(write, &made_room)?);
             Ok(())
         };
-        self.write(at_once, bytes, change).await?;
+        let written = self.write(at_once, bytes, change).await;
+        room.settled();
+        written?;
         self.went(&room);
         Ok(applied.get())
     }
@@ -304,7 +301,9 @@ impl StateSessions {
             tables::expire(write, minute, most, &gone)?;
             responses::tables::expire(write, minute, most, &gone)
         };
-        self.write(false, 0, change).await?;
+        let written = self.write(false, 0, change).await;
+        room.settled();
+        written?;
         Ok(room.gone())
     }
 }

@@ -216,7 +216,10 @@ impl Written {
         if revision != self.base {
             return Ok(Outcome::Changed);
         }
-        let turn = self.turn.as_ref().map_or(0, |(_, turn)| turn_size(&self.key, turn.len()));
+        let turn = self
+            .turn
+            .as_ref()
+            .map_or(0, |(_, turn)| turn_size(&self.key, turn.len()));
         let more = (header_size(&self.key, self.header.len()) + turn).saturating_sub(old);
         if !room.make(write, more as u64, &self.key)? {
             return Ok(Outcome::Full);
@@ -287,12 +290,7 @@ fn before(write: &WriteTransaction, key: &[u8]) -> Result<Option<Before>, redb::
 }
 
 /// Puts a session in whole; one that is there stays, unless this one is to `replace` it.
-pub(super) fn put(
-    write: &WriteTransaction,
-    whole: &Whole,
-    replace: bool,
-    room: &Room,
-) -> Result<Outcome, redb::Error> {
+pub(super) fn put(write: &WriteTransaction, whole: &Whole, replace: bool, room: &Room) -> Result<Outcome, redb::Error> {
     room.begin();
     let key = &*whole.key;
     let is_there = before(write, key)?.is_some();

@@ -100,7 +100,10 @@ impl Place {
         match self {
             Self::Gateway(admin) => {
                 let limit = listing.limit.map(|limit| format!("limit={limit}"));
-                let cursor = listing.cursor.as_ref().map(|cursor| format!("cursor={}", encoded(cursor)));
+                let cursor = listing
+                    .cursor
+                    .as_ref()
+                    .map(|cursor| format!("cursor={}", encoded(cursor)));
                 let key = listing.client_key.map(|place| format!("clientKey={place}"));
                 let asked: Vec<String> = [limit, cursor, key].into_iter().flatten().collect();
                 let path = format!("/admin/v1/sessions?{}", asked.join("&"));

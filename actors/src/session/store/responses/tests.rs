@@ -48,7 +48,11 @@ fn is_empty(house: &House) {
 #[tokio::test]
 async fn what_was_kept_is_found_after_a_restart_with_all_that_it_goes_on_from() {
     for interval in [None, Some(Duration::from_secs(1))] {
-        let place = Place::new(if interval.is_some() { "said-interval" } else { "said-turn" });
+        let place = Place::new(if interval.is_some() {
+            "said-interval"
+        } else {
+            "said-turn"
+        });
         let house = House::of(place.open(), interval, &[]);
         fork(&house).await;
         house.state.close();
@@ -86,7 +90,11 @@ async fn a_parent_that_is_deleted_or_too_old_takes_no_beginning_away_and_goes_wi
     house.clock.advance(Duration::from_secs(1_000));
     house.store.expire_all().await;
     assert!(find(&house, "a").await.is_none() && find(&house, "c").await.is_none());
-    assert_eq!(history(&house, "b").await.as_deref(), Some("q1,r1,q2,r2"), "it was gone on from");
+    assert_eq!(
+        history(&house, "b").await.as_deref(),
+        Some("q1,r1,q2,r2"),
+        "it was gone on from"
+    );
     assert_eq!(history(&house, "d").await.as_deref(), Some("q1,r1,q2,r2,q4,r4"));
     house.clock.advance(Duration::from_secs(4_000));
     house.store.expire_all().await;
@@ -114,20 +122,48 @@ async fn responses_are_found_by_the_key_that_was_given_them_and_by_no_other() {
         let kept = house.store.keep_response(owner, &id, transcript(None, "q", said)).await;
         kept.expect("kept");
     }
-    let said = async |owner| house.store.response(owner, &id).await.expect("sound").map(|it| it.response().to_owned());
+    let said = async |owner| {
+        house
+            .store
+            .response(owner, &id)
+            .await
+            .expect("sound")
+            .map(|it| it.response().to_owned())
+    };
     assert_eq!(said(Some(0)).await.as_deref(), Some("<zero>"));
     assert_eq!(said(Some(1)).await.as_deref(), Some("<one>"));
-    let items = async |owner| house.store.items(owner, ["zero".into()].into(), 99).await.expect("sound").len();
-    assert_eq!((items(Some(0)).await, items(Some(1)).await, items(None).await), (1, 0, 0));
+    let items = async |owner| {
+        house
+            .store
+            .items(owner, ["zero".into()].into(), 99)
+            .await
+            .expect("sound")
+            .len()
+    };
+    assert_eq!(
+        (items(Some(0)).await, items(Some(1)).await, items(None).await),
+        (1, 0, 0)
+    );
     assert_eq!(house.store.forget_response(Some(1), &id).await, Ok(true));
-    assert_eq!((said(Some(0)).await.as_deref(), said(Some(1)).await), (Some("<zero>"), None));
+    assert_eq!(
+        (said(Some(0)).await.as_deref(), said(Some(1)).await),
+        (Some("<zero>"), None)
+    );
     assert_eq!(said(None).await.as_deref(), Some("<none>"));
-    assert!(house.store.response(Some(7), &id).await.is_err(), "there is no such key");
+    assert!(
+        house.store.response(Some(7), &id).await.is_err(),
+        "there is no such key"
+    );
 }
 
 #[tokio::test]
 async fn there_are_no_more_responses_than_there_may_be_and_new_ones_are_kept() {
-    let house = House::bounded(crate::state::State::in_memory().expect("state"), None, &[], (3, u64::MAX));
+    let house = House::bounded(
+        crate::state::State::in_memory().expect("state"),
+        None,
+        &[],
+        (3, u64::MAX),
+    );
     for number in 0..5_u64 {
         keep(&house, &number.to_string(), None, ("q", "r")).await;
         house.clock.advance(Duration::from_secs(60));
@@ -180,7 +216,12 @@ async fn a_damaged_response_fails_those_that_go_on_from_it_and_nobody_else() {
 
 #[tokio::test]
 async fn a_conversation_of_thousands_of_turns_is_found_and_goes_as_one() {
-    let house = House::bounded(crate::state::State::in_memory().expect("state"), None, &[], (9_000, u64::MAX));
+    let house = House::bounded(
+        crate::state::State::in_memory().expect("state"),
+        None,
+        &[],
+        (9_000, u64::MAX),
+    );
     house.meddle(|write| {
         let mut last: Option<Arc<Node>> = None;
         for number in 0..5_000_u64 {

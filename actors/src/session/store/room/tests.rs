@@ -1,6 +1,5 @@
 //! What is kept never takes more than it may, what it takes is known, and nobody with work pays for it.
 
-use std::sync::Mutex;
 use std::time::Duration;
 
 use proptest::prelude::*;
@@ -10,6 +9,7 @@ use understudy_messages::session::SessionFault;
 use super::super::SessionStore;
 use super::super::stored::tests::{House, Place, keyed, room as plenty, take};
 use super::*;
+use crate::session::memory::{NoRoom, Unread};
 use crate::session::transcripts::{Node, Transcript};
 use crate::state::State;
 
@@ -42,9 +42,9 @@ async fn those_that_nobody_used_for_longest_make_room_and_one_with_work_never_do
         assert!(counted == there && counted <= 6_000, "{counted} {there}");
     }
     assert_eq!(house.said("working").await.map(|said| said.len()), Some(1));
-    assert_eq!((house.said("a").await, house.said("b").await), (None, None));
-    assert!(house.said("g").await.is_some());
-    house.shows("understudy_session_events_total{event=\"evicted\"} 4");
+    assert_eq!((house.said("a").await, house.said("c").await), (None, None));
+    assert!(house.said("d").await.is_some() && house.said("g").await.is_some());
+    house.shows("understudy_session_events_total{event=\"evicted\"} 3");
     take(&house, &working, "on").await.expect("it goes on");
 }
 
@@ -70,7 +70,7 @@ async fn where_all_have_work_a_turn_is_told_so_and_the_session_is_as_it_was() {
 
 #[tokio::test]
 async fn a_session_in_memory_that_had_to_go_begins_anew() {
-    let house = house((1_000, 3_000));
+    let house = house((1_000, 2_600));
     let long = "x".repeat(1_000);
     let session = house.memory(&keyed("old"), &plenty());
     session.open().await.expect("read");
@@ -163,13 +163,21 @@ async fn play(house: &House, step: Step) {
     let say = async |name: &str, length: usize| {
         let memory = house.memory(&keyed(name), &plenty());
         memory.enter();
-        memory.open().await.expect("read");
+        if memory.open().await == Err(Unread::Room(NoRoom::Sessions)) {
+            return;
+        }
         let kept = take(house, &memory, &"x".repeat(length)).await;
         assert!(matches!(kept, Ok(_) | Err(SessionFault::Full)), "{kept:?}");
     };
     match step {
         Step::Say(name, length) => say(&name.to_string(), length).await,
-        Step::Forget(name) => drop(house.store.delete(&keyed(&name.to_string()), false).await.expect("sound")),
+        Step::Forget(name) => drop(
+            house
+                .store
+                .delete(&keyed(&name.to_string()), false)
+                .await
+                .expect("sound"),
+        ),
         Step::Answer(id, parent, length) => {
             let parent = match parent {
                 Some(parent) => find(house, parent).await,
@@ -183,11 +191,17 @@ async fn play(house: &House, step: Step) {
                 output: 1..length + 1,
                 items: vec![(Name::from(format!("item{}", id % 3)), 0..length)],
             };
-            let kept = house.store.keep_response(None, &id.to_string().into(), transcript).await;
+            let kept = house
+                .store
+                .keep_response(None, &id.to_string().into(), transcript)
+                .await;
             assert!(matches!(kept, Ok(()) | Err(SessionFault::Full)), "{kept:?}");
             if let Some(node) = find(house, id).await.filter(|_| kept.is_ok()) {
                 let history = node.history().join(",");
-                assert!(history.starts_with(&before.unwrap_or_default()), "it has all of its beginning");
+                assert!(
+                    history.starts_with(&before.unwrap_or_default()),
+                    "it has all of its beginning"
+                );
                 assert!(history.contains(&format!("q{id}")));
             }
         }
@@ -200,7 +214,10 @@ async fn play(house: &House, step: Step) {
             let stored = house.store.load(&keyed("0")).await.expect("sound");
             if let Some(stored) = stored {
                 let put = house.store.restore(&keyed(&name.to_string()), stored, replace).await;
-                assert!(matches!(put, Ok(()) | Err(SessionFault::Changed | SessionFault::Full)), "{put:?}");
+                assert!(
+                    matches!(put, Ok(()) | Err(SessionFault::Changed | SessionFault::Full)),
+                    "{put:?}"
+                );
             }
         }
         Step::Wait => house.clock.advance(Duration::from_secs(600)),
