@@ -17,7 +17,7 @@ use redb::WriteTransaction;
 use understudy_messages::ids::Name;
 use understudy_messages::session::SessionFault;
 
-use self::tables::New;
+use self::tables::NewNode;
 use super::codec;
 use super::stored::{StateSessions, told};
 use super::tables::{Applied, KeyPrefix, Outcome};
@@ -44,7 +44,7 @@ impl StateSessions {
     async fn kept_response(&self, owner: Option<u32>, id: &Name, transcript: Transcript) -> Result<(), SessionFault> {
         let key = self.response_key(owner, id)?;
         let minute = codec::minute(self.options.clock.wall());
-        let new = New::new(key, minute, transcript);
+        let new = NewNode::new(key, minute, transcript);
         let kept = self.changed(false, new.len(), move |write, room| new.apply(write, room));
         told(kept.await?)
     }

@@ -82,13 +82,13 @@ pub(in crate::session::store) fn oldest(write: &WriteTransaction) -> Result<Opti
 }
 
 /// A response that is to be kept.
-pub(super) struct New {
+pub(super) struct NewNode {
     key: Vec<u8>,
     minute: u64,
     transcript: Transcript,
 }
 
-impl New {
+impl NewNode {
     pub(super) fn new(key: Vec<u8>, minute: u64, transcript: Transcript) -> Self {
         Self {
             key,

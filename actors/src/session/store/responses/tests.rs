@@ -227,7 +227,7 @@ async fn a_conversation_of_thousands_of_turns_is_found_and_goes_as_one() {
         for number in 0..5_000_u64 {
             let parent = last.take();
             let key = [&[0][..], number.to_string().as_bytes()].concat();
-            let new = New::new(key, 0, transcript(parent, "q", "r"));
+            let new = NewNode::new(key, 0, transcript(parent, "q", "r"));
             assert_eq!(new.apply(write, &house.store.room())?, Outcome::Made);
             last = Some(Arc::new(Node::stored(transcript(None, "q", "r"), number)));
         }
