@@ -89,7 +89,10 @@ pub enum StateError {
         known: u64,
     },
     /// It is not what was written.
-    #[error("{} is damaged ({why}): put back a copy, or move it away to begin without state", .path.display())]
+    #[error(
+        "{} is damaged ({why}), and nothing of it was changed: look at it with `understudy state check`, put back a copy, or move it away to begin without state",
+        .path.display()
+    )]
     Damaged {
         /// Which.
         path: PathBuf,
@@ -129,6 +132,18 @@ impl State {
         let dir = StateDir::take(folder, clock)?;
         let file = StateFile::open(&dir.file(), clock)?;
         Self::of(file, Some(dir))
+    }
+
+    /// A file that is read anew whenever something of it is looked at.
+    #[cfg(test)]
+    pub(crate) fn uncached(folder: &Path) -> Result<Self, StateError> {
+        let path = StateDir::take(folder, &Clock::real())?.file();
+        let open = move || {
+            let mut builder = redb::Builder::new();
+            let opened = builder.set_cache_size(0).open(&path);
+            opened.map_err(|error| StateError::Storage(Arc::new(error.into())))
+        };
+        Self::of(StateFile::opened(Box::new(open), &Clock::real())?, None)
     }
 
     /// State that ends with the process.

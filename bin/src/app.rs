@@ -341,12 +341,12 @@ fn share(
         ledgers: Arc::new(LedgerBook::after(ledger_keeper.learnt())),
         ledger_keeper: Arc::new(ledger_keeper),
         arriving: Semaphore::new(http::arriving(config.settings.limits.body)),
-        responses: Arc::new(http::Responses::new(
-            options.clock.clone(),
-            config.settings.session.idle,
-        )),
+        responses: Arc::new(match &sessions {
+            Some(store) => http::Responses::stored(store.clone()),
+            None => http::Responses::in_memory(options.clock.clone(), config.settings.session.idle),
+        }),
         transcripts: TranscriptRoom::of(config.settings.session.resident),
-        sessions,
+        sessions: sessions.map(|store| store as Arc<dyn SessionStore>),
         backups: Semaphore::new(1),
         abort: CancellationToken::new(),
         started: crate::unix_seconds(&options.clock),

@@ -49,11 +49,15 @@ pub(crate) struct Page {
 pub(crate) struct Listing {
     pub(crate) limit: Option<usize>,
     pub(crate) cursor: Option<String>,
+    /// Only those of one client key, by its place.
+    pub(crate) client_key: Option<u32>,
 }
 
 /// What is asked for is no page.
 #[derive(Debug, thiserror::Error)]
-#[error("`limit` must be 1 to {MOST_ON_A_PAGE}, `cursor` the `nextCursor` of a page")]
+#[error(
+    "`limit` must be 1 to {MOST_ON_A_PAGE}, `cursor` the `nextCursor` of a page, `clientKey` the place of a client key, from 0"
+)]
 pub(crate) struct BadListing;
 
 impl Listing {
@@ -69,15 +73,19 @@ impl Listing {
         }
         let (first, mut after) = self.begins().ok_or(BadListing)?;
         let keys = u32::try_from(client_keys).unwrap_or(u32::MAX);
+        if self.client_key.is_some_and(|place| place >= keys) {
+            return Err(BadListing.into());
+        }
+        let listed = |owner: &Option<u32>| self.client_key.is_none() || *owner == self.client_key;
         let mut found: Vec<(Option<u32>, SessionInfo)> = Vec::new();
         // one more tells whether that is all
         for owner in iter::once(None)
             .chain((0..keys).map(Some))
-            .filter(|owner| *owner >= first)
+            .filter(|owner| *owner >= first && listed(owner))
         {
             let ask = ListSessions {
                 owner,
-                after: after.take(),
+                after: after.take().filter(|_| owner == first),
                 limit: limit + 1 - found.len(),
             };
             found.extend(list(ask).await?.into_iter().map(|info| (owner, info)));
@@ -132,6 +140,7 @@ pub(crate) fn offline(config: &ServerConfig, state: &State, clock: &Clock) -> an
         interval: None,
         ttl: settings.ttl,
         most: settings.most,
+        disk: settings.disk as u64,
     };
     let client_keys = config.client_keys.iter().map(ExposeSecret::expose_secret);
     Ok(Arc::new(StateSessions::open(options, client_keys)?))
@@ -144,7 +153,7 @@ pub(crate) fn stored(
     state: &State,
     supervision: &Supervision,
     tap: &EventTap,
-) -> Result<Option<Arc<dyn SessionStore>>, StateError> {
+) -> Result<Option<Arc<StateSessions>>, StateError> {
     let settings = config.settings.session;
     let interval = match settings.durability {
         Durability::Turn => None,
@@ -162,6 +171,7 @@ pub(crate) fn stored(
         interval,
         ttl: settings.ttl,
         most: settings.most,
+        disk: settings.disk as u64,
     };
     let client_keys = config.client_keys.iter().map(ExposeSecret::expose_secret);
     let store = Arc::new(StateSessions::open(options, client_keys)?);
@@ -230,6 +240,24 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn the_sessions_of_one_client_key_can_be_listed_alone() {
+        let ids = async |client_key, cursor: Option<&str>| {
+            let listing = Listing {
+                limit: Some(1),
+                cursor: cursor.map(str::to_owned),
+                client_key,
+            };
+            let page = listing.page(2, list).await.ok()?;
+            let ids: Vec<String> = page.data.iter().map(|it| it.session.id().to_owned()).collect();
+            Some((ids.join(" "), page.next_cursor))
+        };
+        assert_eq!(ids(Some(1), None).await, Some(("a".to_owned(), Some("1/a".to_owned()))));
+        assert_eq!(ids(Some(1), Some("1/a")).await, Some(("z".to_owned(), None)));
+        assert_eq!(ids(Some(0), None).await, Some((String::new(), None)));
+        assert_eq!(ids(Some(2), None).await, None, "there are two");
+    }
+
+    #[tokio::test]
     async fn what_is_no_page_is_refused() {
         for (limit, cursor) in [
             (Some(0), None),
@@ -238,7 +266,13 @@ mod tests {
             (None, Some("x/y")),
         ] {
             let cursor = cursor.map(str::to_owned);
-            assert!(Listing { limit, cursor }.page(1, list).await.is_err());
+            let client_key = None;
+            let listing = Listing {
+                limit,
+                cursor,
+                client_key,
+            };
+            assert!(listing.page(1, list).await.is_err());
         }
     }
 }

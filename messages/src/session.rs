@@ -65,6 +65,12 @@ pub enum SessionFault {
     /// The store does not read or write.
     #[error("the store of sessions fails: {0}")]
     Store(Arc<str>),
+    /// It takes more than may be kept, and nothing is left that could go.
+    #[error("there is no room for it (session.disk)")]
+    Full,
+    /// It has work.
+    #[error("a turn of it is running or waits")]
+    Busy,
     /// Somebody else has changed it meanwhile.
     #[error("it was changed elsewhere meanwhile")]
     Changed,

@@ -285,8 +285,10 @@ pub struct SessionSettings {
     pub interval: Duration,
     /// How much of all transcripts may be in memory, in bytes.
     pub resident: usize,
-    /// How many sessions are kept.
+    /// How many sessions are kept, and how many responses that requests may go on from.
     pub most: usize,
+    /// How much they take on disk together, in bytes.
+    pub disk: usize,
 }
 
 /// When a turn counts as kept.
@@ -311,6 +313,7 @@ impl Default for SessionSettings {
             interval: Duration::from_secs(1),
             resident: 256 << 20,
             most: 10_000_000,
+            disk: 10 << 30,
         }
     }
 }

@@ -24,6 +24,17 @@ pub fn failure(fault: &SessionFault, session: &SessionKey) -> TurnFailure {
             "The gateway cannot read or write its sessions. Its operator finds the reason in its log: look at the disk of \
              `state.dir`.",
         ),
+        SessionFault::Full => TurnFailure::ours(
+            503,
+            "sessions_full",
+            "Sessions and responses take as much on disk as they may (session.disk), and none that nobody works on is left \
+             to make room. Delete some, or wait until some have ended.",
+        ),
+        SessionFault::Busy => TurnFailure::ours(
+            409,
+            "session_busy",
+            "A turn of this session is running or waits. Try again when all have ended.",
+        ),
         SessionFault::Changed => TurnFailure::ours(
             409,
             "session_changed",

@@ -8,7 +8,7 @@ mod remembered;
 mod room;
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::SystemTime;
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 use understudy_messages::hooks::SessionSlots;
@@ -19,7 +19,7 @@ use understudy_messages::tools::FallbackNotice;
 pub(super) use self::remembered::{MOST, OVERHEAD};
 use self::remembered::{Plan, Remembered, size};
 pub use self::room::TranscriptRoom;
-use super::store::SessionStore;
+use super::store::{Residence, SessionStore};
 
 /// Where sessions are stored, if they are.
 pub(super) type Store = Option<Arc<dyn SessionStore>>;
@@ -71,19 +71,28 @@ pub(super) struct Memory {
     /// Whoever reads or writes the store for the session has it.
     alone: Semaphore,
     store: Store,
+    /// How the store knows whether it has work.
+    residence: Arc<Residence>,
     room: TranscriptRoom,
+    /// When it came into memory.
+    since: SystemTime,
 }
 
 impl Memory {
     /// Of a session of which only the store may know something.
     pub(super) fn new(key: SessionKey, store: Store, room: TranscriptRoom, now: SystemTime) -> Self {
+        let residence = store
+            .as_ref()
+            .map_or_else(Residence::untracked, |store| store.reside(&key));
         Self {
             key,
+            residence,
             remembered: Mutex::new(Remembered::new(now)),
             read: Mutex::new(store.is_none()),
             alone: Semaphore::new(1),
             store,
             room,
+            since: now,
         }
     }
 
@@ -102,7 +111,21 @@ impl Memory {
         }
     }
 
+    /// Work begins: what is stored of it stays until the work has ended.
+    pub(super) fn enter(&self) {
+        self.residence.enter();
+    }
+
+    /// No work is left.
+    pub(super) fn leave(&self) {
+        self.residence.leave();
+    }
+
     async fn read(&self, store: &dyn SessionStore) -> Result<(), Unread> {
+        if self.residence.is_stale() {
+            *self.read_mark() = false;
+            self.residence.refresh();
+        }
         let was_stored = self.is_stored();
         let found = store.load(&self.key).await.map_err(Unread::Fault)?;
         let is_stored = found.is_some();
@@ -110,7 +133,7 @@ impl Memory {
             let remembered = Remembered::restored(stored, &self.room).ok_or(Unread::Room(NoRoom::Process))?;
             self.replace(remembered);
         } else if was_stored {
-            self.replace(Remembered::new(UNIX_EPOCH));
+            self.replace(Remembered::new(self.since));
         } else if store.is_full() {
             return Err(Unread::Room(NoRoom::Sessions));
         }
@@ -125,7 +148,7 @@ impl Memory {
 
     /// Whether it remembers what the store has.
     pub(super) fn is_read(&self) -> bool {
-        *self.read_mark()
+        *self.read_mark() && !self.residence.is_stale()
     }
 
     /// Whether there is room for a turn whose user says this, be it in the place of what was said long ago.
@@ -204,14 +227,17 @@ impl Memory {
     /// [`SessionFault`]; then all of it is still there.
     pub(super) async fn forget(&self, now: SystemTime) -> Result<bool, SessionFault> {
         let _alone = self.alone().await;
-        let known = !self.is_blank();
+        let (known, was_stored) = (!self.is_blank(), self.is_stored());
         let stored = match &self.store {
-            Some(store) => store.delete(&self.key, self.is_stored()).await?,
+            Some(store) => store.delete(&self.key, was_stored).await?,
             None => false,
         };
+        if let Some(store) = self.store.as_ref().filter(|_| was_stored && !stored) {
+            store.left();
+        }
         self.replace(Remembered::new(now));
         *self.read_mark() = true;
-        Ok(known || stored)
+        Ok(stored || known && !was_stored)
     }
 
     fn replace(&self, remembered: Remembered) {

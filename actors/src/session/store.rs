@@ -1,7 +1,12 @@
 //! Where sessions are while nobody works on them: a port, so that another store can take the place of the one in the state file.
 
 mod codec;
+#[cfg(test)]
+mod flips;
 pub mod portable;
+mod residence;
+mod responses;
+mod room;
 mod stored;
 mod tables;
 
@@ -14,6 +19,7 @@ use understudy_messages::ids::{ModelRef, Name, SessionKey};
 use understudy_messages::session::{SessionFault, SessionInfo, SessionView};
 use understudy_messages::tools::FallbackNotice;
 
+pub use self::residence::Residence;
 pub use self::stored::{StateSessions, StateSessionsOptions};
 pub use self::tables::check;
 use crate::state::Copier;
@@ -122,9 +128,14 @@ pub trait SessionStore: Send + Sync {
     /// finds it.
     fn commit<'a>(&'a self, key: &'a SessionKey, change: SessionChange) -> BoxFuture<'a, Result<(), SessionFault>>;
 
-    /// Puts a session in whole where there is none; where there is one that is [`SessionFault::Changed`]. It is as durable then
-    /// as anything can be.
-    fn restore<'a>(&'a self, key: &'a SessionKey, session: StoredSession) -> BoxFuture<'a, Result<(), SessionFault>>;
+    /// Puts a session in whole. Where there is one that is [`SessionFault::Changed`], unless this one is to `replace` it, and
+    /// [`SessionFault::Busy`] where that has work. It is as durable then as anything can be.
+    fn restore<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        session: StoredSession,
+        replace: bool,
+    ) -> BoxFuture<'a, Result<(), SessionFault>>;
 
     /// Forgets a session; `resident` if somebody has told that it was restored or was first committed. Tells whether there
     /// was one.
@@ -138,11 +149,14 @@ pub trait SessionStore: Send + Sync {
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<SessionInfo>, SessionFault>>;
 
-    /// Forgets sessions that were last changed before a time: `most` of them at once. Tells how many.
+    /// Forgets what was last used before a time, but no session with work: `most` at once. Tells how many.
     fn expire(&self, before: SystemTime, most: usize) -> BoxFuture<'_, Result<usize, SessionFault>>;
 
     /// Whether it takes no new session.
     fn is_full(&self) -> bool;
+
+    /// A session comes into memory: while it has work the store does not take it away, and tells when it did.
+    fn reside(&self, key: &SessionKey) -> Arc<Residence>;
 
     /// A session was loaded and is in memory from now on.
     fn restored(&self);

@@ -1,4 +1,5 @@
-//! Responses that later requests may go on from, by id.
+//! Responses that later requests may go on from, by id, where they end with the process: `store::responses` keeps them in the
+//! state file.
 //!
 //! A node is immutable and points to the one that it goes on from, so that forks share what came before. The store is
 //! bounded in number, bytes and idle time: what was used least recently is forgotten first. What is forgotten can no longer be
@@ -55,9 +56,32 @@ pub struct Node {
     history: usize,
     /// Bytes of all nodes of the store.
     held: Arc<AtomicUsize>,
+    /// What it is called where it is stored.
+    number: Option<u64>,
 }
 
 impl Node {
+    fn new(transcript: Transcript, held: Arc<AtomicUsize>, number: Option<u64>) -> Self {
+        let before = transcript.parent.as_ref().map_or(0, |node| node.history);
+        let node = Self {
+            history: before + transcript.input.len() + transcript.output.len() + 2,
+            transcript,
+            held,
+            number,
+        };
+        node.held.fetch_add(node.size(), Ordering::Relaxed);
+        node
+    }
+
+    /// One that was read, and is counted nowhere.
+    pub(in crate::session) fn stored(transcript: Transcript, number: u64) -> Self {
+        Self::new(transcript, Arc::default(), Some(number))
+    }
+
+    pub(in crate::session) fn number(&self) -> Option<u64> {
+        self.number
+    }
+
     /// The whole response.
     pub fn response(&self) -> &str {
         &self.transcript.response
@@ -176,13 +200,7 @@ impl Transcripts {
     pub fn keep(&mut self, owner: Option<u32>, id: &str, transcript: Transcript, now: Instant) {
         self.forget_idle(now);
         self.forget(owner, id);
-        let before = transcript.parent.as_ref().map_or(0, |node| node.history);
-        let node = Node {
-            history: before + transcript.input.len() + transcript.output.len() + 2,
-            held: self.held.clone(),
-            transcript,
-        };
-        self.held.fetch_add(node.size(), Ordering::Relaxed);
+        let node = Node::new(transcript, self.held.clone(), None);
         let (key, number) = ((owner, Name::from(id)), self.next_use());
         for (item, _) in &node.transcript.items {
             self.items.insert((owner, item.clone()), key.1.clone());

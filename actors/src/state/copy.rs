@@ -21,7 +21,9 @@ pub type Copier = fn(&ReadTransaction, &WriteTransaction) -> Result<(), redb::Er
 pub struct Backup {
     /// How many sessions there are.
     pub sessions: u64,
-    /// How many of them cannot be read.
+    /// How many responses that requests may go on from.
+    pub responses: u64,
+    /// How many of both cannot be read.
     pub damaged: u64,
 }
 
@@ -103,7 +105,7 @@ fn all_are_there(from: &ReadTransaction, to: &WriteTransaction) -> Result<(), re
 /// [`StateError`]: it cannot be used, and what to do.
 pub fn check(
     path: &Path,
-    count: fn(&ReadTransaction) -> Result<(u64, u64), redb::Error>,
+    count: fn(&ReadTransaction) -> Result<Backup, redb::Error>,
 ) -> Result<Option<Backup>, StateError> {
     let Some(read) = peek(path)? else {
         return Ok(None);
@@ -114,7 +116,7 @@ pub fn check(
         why,
     };
     match counted {
-        Ok(Ok((sessions, damaged))) => Ok(Some(Backup { sessions, damaged })),
+        Ok(Ok(found)) => Ok(Some(found)),
         Ok(Err(error)) => Err(damaged(error.to_string())),
         Err(_panic) => Err(damaged("it cannot be read".to_owned())),
     }

@@ -1,7 +1,8 @@
 //! The database of a file: one that failed is opened again, so that a disk that was full for a while costs no restart.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -26,6 +27,8 @@ pub(super) struct Held {
     broken: AtomicBool,
     failing: AtomicBool,
     closed: AtomicBool,
+    /// How many changes readers see that are not on the disk.
+    owed: AtomicUsize,
     tried: Mutex<Option<Instant>>,
 }
 
@@ -38,6 +41,7 @@ impl Held {
             broken: AtomicBool::new(false),
             failing: AtomicBool::new(false),
             closed: AtomicBool::new(false),
+            owed: AtomicUsize::new(0),
             tried: Mutex::default(),
         }
     }
@@ -61,6 +65,15 @@ impl Held {
         }
     }
 
+    /// So many changes are visible and not on the disk.
+    pub(super) fn owes(&self, changes: usize) {
+        self.owed.store(changes, Ordering::Release);
+    }
+
+    pub(super) fn owed(&self) -> usize {
+        self.owed.load(Ordering::Acquire)
+    }
+
     /// A change was not committed. A database whose medium failed says nothing more until it is opened again.
     pub(super) fn note(&self, error: &redb::Error) {
         let of_medium = matches!(
@@ -68,30 +81,46 @@ impl Held {
             redb::Error::Io(_) | redb::Error::PreviousIo | redb::Error::LockPoisoned(_)
         );
         if of_medium {
-            self.failing.store(true, Ordering::Release);
-            self.broken.store(true, Ordering::Release);
+            self.broke();
         }
     }
 
-    /// Opens it again where it is broken, unless that was tried just now. Only the writer does, between two changes.
-    pub(super) fn mend(&self) {
+    /// It is opened again before anything else is done.
+    pub(super) fn broke(&self) {
+        self.failing.store(true, Ordering::Release);
+        self.broken.store(true, Ordering::Release);
+    }
+
+    /// Opens it again where it is broken, unless that was tried just now, and does with it what is to be done before anybody
+    /// reads it. Tells whether that was done. Only the writer does, between two changes.
+    pub(super) fn mend(&self, at_once: bool, first: impl FnOnce(&Database) -> Result<(), redb::Error>) -> bool {
         let Some(open) = self.open.as_ref().filter(|_| self.broken.load(Ordering::Acquire)) else {
-            return;
+            return false;
         };
         let now = self.clock.now();
         let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
-        if tried.is_some_and(|before| now.duration_since(before) < AGAIN) {
-            return;
+        if !at_once && tried.is_some_and(|before| now.duration_since(before) < AGAIN) {
+            return false;
         }
         *tried = Some(now);
         // its lock on the file goes with it
         self.database.store(None);
-        match open() {
+        let opened = catch_unwind(AssertUnwindSafe(|| {
+            let database = open()?;
+            first(&database)?;
+            Ok::<_, StateError>(database)
+        }));
+        let opened = opened.unwrap_or_else(|_panic| Err(StateError::Failing));
+        match opened {
             Ok(database) => {
                 self.database.store(Some(Arc::new(database)));
                 self.broken.store(false, Ordering::Release);
+                true
             }
-            Err(error) => tracing::error!(%error, "state cannot be opened again"),
+            Err(error) => {
+                tracing::error!(%error, "state cannot be opened again");
+                false
+            }
         }
     }
 

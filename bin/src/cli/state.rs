@@ -121,12 +121,14 @@ fn looked_at(file: &Path, json: bool) -> anyhow::Result<Exit> {
     };
     match json {
         true => output::say_json(
-            &json!({ "file": file, "closed": true, "sessions": found.sessions, "damaged": found.damaged }),
+            &json!({ "file": file, "closed": true, "sessions": found.sessions, "responses": found.responses,
+                "damaged": found.damaged }),
         ),
         false => output::say(&format!(
-            "{}: {} sessions, {} of them damaged",
+            "{}: {} sessions and {} responses, {} of them damaged",
             file.display(),
             found.sessions,
+            found.responses,
             found.damaged
         )),
     }

@@ -24,6 +24,8 @@ const MAX_MILLISECONDS: u64 = 365 * 24 * 3_600_000;
 
 /// A gibibyte: what is measured here is held in memory.
 const MAX_BYTES: u64 = 1 << 30;
+/// The largest size of what lies on a disk.
+const MAX_ON_DISK: u64 = 1 << 50;
 
 /// Far above every true count and far below the limit of a semaphore.
 pub(crate) const MAX_COUNT: u32 = 1_000_000_000;
@@ -53,6 +55,12 @@ pub(crate) fn duration(text: &str) -> Result<Duration, QuantityError> {
 /// Reads `20MB`, `512KiB` or plain bytes; at most a gibibyte.
 pub(crate) fn size(text: &str) -> Result<usize, QuantityError> {
     let bytes = scaled(text, &SIZE_UNITS, MAX_BYTES)?;
+    usize::try_from(bytes).map_err(|_| QuantityError::TooLarge)
+}
+
+/// As [`size`], for what lies on a disk; at most a pebibyte.
+pub(crate) fn size_on_disk(text: &str) -> Result<usize, QuantityError> {
+    let bytes = scaled(text, &SIZE_UNITS, MAX_ON_DISK)?;
     usize::try_from(bytes).map_err(|_| QuantityError::TooLarge)
 }
 
@@ -149,6 +157,8 @@ mod tests {
         assert_eq!(size("1024"), Ok(1024));
         assert_eq!(size("1 GiB"), Ok(1 << 30));
         assert_eq!(size("2GiB"), Err(QuantityError::TooLarge));
+        assert_eq!(size_on_disk("2GiB"), Ok(2 << 30));
+        assert_eq!(size_on_disk("1048577GiB"), Err(QuantityError::TooLarge));
         assert_eq!(size("20mb"), Err(QuantityError::UnknownUnit));
         assert_eq!(size("0MB"), Err(QuantityError::Zero));
     }

@@ -178,7 +178,7 @@ fn every_default_can_be_changed() {
 fn how_sessions_are_kept_can_be_chosen() {
     let session = |text: &str| format!("{MINIMAL}defaults: {{ session: {{ {text} }} }}\n");
     let chosen = accepted(&session(
-        "idle: 1m, ttl: 2h, durability: interval, interval: 250ms, resident: 1MiB, most: 7",
+        "idle: 1m, ttl: 2h, durability: interval, interval: 250ms, resident: 1MiB, most: 7, disk: 3GiB",
     ));
     let chosen = chosen.settings.session;
     assert_eq!(
@@ -189,7 +189,7 @@ fn how_sessions_are_kept_can_be_chosen() {
         (chosen.durability, chosen.interval),
         (Durability::Interval, Duration::from_millis(250))
     );
-    assert_eq!((chosen.resident, chosen.most), (1 << 20, 7));
+    assert_eq!((chosen.resident, chosen.most, chosen.disk), (1 << 20, 7, 3 << 30));
     // as YAML reads it, the word is a no
     for off in ["off", "\"off\""] {
         let settings = accepted(&session(&format!("durability: {off}"))).settings;
@@ -205,6 +205,7 @@ fn how_sessions_are_kept_can_be_chosen() {
             "defaults.session.durability: is true or false, not text",
         ),
         ("resident: 0", "defaults.session.resident: must be more than zero"),
+        ("disk: 0", "defaults.session.disk: must be more than zero"),
         (
             "most: many",
             "defaults.session.most: does not begin with a whole number",

@@ -153,6 +153,10 @@ struct State {
     store: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     dir: Option<PathBuf>,
+    /// Whether something could not be written, and it is tried again.
+    failing: bool,
+    /// How many changes are visible and not on the disk yet (`durability: interval`).
+    unwritten: usize,
 }
 
 impl State {
@@ -162,6 +166,8 @@ impl State {
         Self {
             store: store.word(),
             dir,
+            failing: shared.state.file().is_failing(),
+            unwritten: shared.state.file().owed(),
         }
     }
 }

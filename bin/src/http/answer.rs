@@ -74,13 +74,17 @@ impl Frames {
     }
 
     /// Keeps the answer, once it is whole: before the client can go on from it.
-    fn keep(&mut self, kept: impl FnOnce() -> Option<Kept>) {
+    ///
+    /// # Errors
+    /// What the client is told instead of the end.
+    async fn keep(&mut self, kept: impl FnOnce() -> Option<Kept>) -> Result<(), TurnFailure> {
         if self.memory.is_some()
             && let Some(kept) = kept()
             && let Some(memory) = self.memory.take()
         {
-            memory.keep(kept);
+            return memory.keep(kept).await;
         }
+        Ok(())
     }
 
     pub(super) fn writer(&self, head: &AnswerHead) -> Writer {
@@ -126,12 +130,15 @@ async fn whole(head: &AnswerHead, turn: &mut Frames) -> HttpResponse {
         return error::respond(turn.endpoint(), &failure, None);
     }
     let pieces = gathered.take_pieces();
-    if !pieces.is_empty() {
+    let is_kept = if !pieces.is_empty() {
         let mut writer = turn.writer(head);
         gathered.body = writer.whole(pieces);
-        turn.keep(|| writer.kept());
+        turn.keep(|| writer.kept()).await
     } else {
-        turn.keep(|| kept(&gathered.body));
+        turn.keep(|| kept(&gathered.body)).await
+    };
+    if let Err(failure) = is_kept {
+        return error::respond(turn.endpoint(), &failure, None);
     }
     let mut response = begin(head);
     if let Some(removed) = gathered.removed() {
@@ -149,8 +156,10 @@ fn stream(head: &AnswerHead, turn: Frames) -> HttpResponse {
                 end @ ClientFrame::End { .. } => turn.settled(|_| {}).await.map_or_else(ClientFrame::Failed, |()| end),
                 frame => frame,
             };
-            let (bytes, more) = written(frame, &mut writer);
-            turn.keep(|| writer.kept());
+            let (mut bytes, mut more) = written(frame, &mut writer);
+            if let Err(failure) = turn.keep(|| writer.kept()).await {
+                (bytes, more) = (writer.fail(&failure), false);
+            }
             if !more {
                 turn.client_left.disarm();
                 return Some((Ok::<_, actix_web::Error>(bytes), None));

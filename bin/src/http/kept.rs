@@ -21,7 +21,7 @@ use understudy_messages::terminal::TurnFailure;
 
 use super::body;
 use super::error::Refused;
-use super::sessions::{answered, deleted, forgotten, inspected, key_of, listed, unknown};
+use super::sessions::{answered, deleted, inspected, key_of, listed, unknown};
 use crate::app::Shared;
 use crate::sessions::{BadListing, Listing};
 
@@ -119,20 +119,14 @@ async fn imported(shared: &Shared, request: &HttpRequest, payload: web::Payload)
         key: id.clone(),
     };
     let turns = session.header.turns;
-    if which.force {
-        match forgotten(shared, &session_key).await {
-            Err(refused) if refused.status != 404 => return Err(refused.into()),
-            Ok(()) | Err(_) => {}
-        }
-    }
-    match store.restore(&session_key, session).await {
+    match store.restore(&session_key, session, which.force).await {
         Ok(()) => Ok(HttpResponse::Ok().json(json!({ "id": id, "clientKey": which.client_key, "turns": turns }))),
         Err(SessionFault::Changed) => {
             let hint =
                 "There is a session of this name. Say `force` to put this one in its place, or give it another `id`.";
             Err(TurnFailure::ours(409, "session_exists", hint).into())
         }
-        Err(fault @ (SessionFault::Damaged(_) | SessionFault::Store(_))) => Err(failure(&fault, &session_key).into()),
+        Err(fault) => Err(failure(&fault, &session_key).into()),
     }
 }
 

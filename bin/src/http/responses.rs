@@ -1,5 +1,6 @@
 //! Responses by their id: a request goes on from an earlier one, and an answer is kept, found again and forgotten.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -7,9 +8,13 @@ use actix_web::{HttpMessage, HttpRequest, HttpResponse, web};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use understudy_actors::session::failure;
+use understudy_actors::session::store::StateSessions;
 use understudy_actors::session::transcripts::{Node, Transcript, TranscriptLimits, Transcripts};
 use understudy_messages::clock::Clock;
+use understudy_messages::ids::{Name, SessionKey};
 use understudy_messages::request::{Demand, Endpoint, RequestFacts};
+use understudy_messages::session::SessionFault;
 use understudy_messages::terminal::TurnFailure;
 use understudy_providers::openai::responses::request::{TooLarge, dereference, expand, identified, own_items};
 use understudy_providers::wire::{Kept, scan};
@@ -19,41 +24,104 @@ use super::error::{self, Refused};
 use super::turn::unreadable;
 use crate::app::Shared;
 
-/// How many responses can be found.
+/// How many responses can be found in memory.
 const COUNT: usize = 100_000;
 /// How many bytes all of them take.
 const BYTES: usize = 256 << 20;
 
 /// The responses of one app.
-pub(crate) struct Responses {
-    store: Mutex<Transcripts>,
-    clock: Clock,
+pub(crate) enum Responses {
+    /// They end with the process.
+    InMemory(Mutex<Transcripts>, Clock),
+    /// They are in the state file.
+    Stored(Arc<StateSessions>),
 }
 
 impl Responses {
     /// Without any; each is found until nobody has used it for `idle`.
-    pub(crate) fn new(clock: Clock, idle: Duration) -> Self {
+    pub(crate) fn in_memory(clock: Clock, idle: Duration) -> Self {
         let limits = TranscriptLimits {
             count: COUNT,
             bytes: BYTES,
             idle,
         };
-        Self {
-            store: Mutex::new(Transcripts::new(limits)),
-            clock,
+        Self::InMemory(Mutex::new(Transcripts::new(limits)), clock)
+    }
+
+    /// Those that a store has.
+    pub(crate) fn stored(store: Arc<StateSessions>) -> Self {
+        Self::Stored(store)
+    }
+
+    async fn find(&self, owner: Option<u32>, id: &str) -> Result<Option<Arc<Node>>, TurnFailure> {
+        match self {
+            Self::InMemory(all, clock) => Ok(of(all).find(owner, id, clock.now())),
+            Self::Stored(store) => store
+                .response(owner, &id.into())
+                .await
+                .map_err(|fault| failed(&fault, id)),
         }
     }
 
-    fn find(&self, owner: Option<u32>, id: &str) -> Option<Arc<Node>> {
-        self.store().find(owner, id, self.clock.now())
+    /// Those of some items that are found, until they are longer than `most`.
+    async fn find_items(
+        &self,
+        owner: Option<u32>,
+        ids: BTreeSet<Name>,
+        most: usize,
+    ) -> Result<BTreeMap<Name, String>, TurnFailure> {
+        match self {
+            Self::InMemory(all, clock) => {
+                let item = |id: Name| {
+                    let node = of(all).find_item(owner, &id, clock.now())?;
+                    let text = node.item(&id)?.to_owned();
+                    Some((id, text))
+                };
+                Ok(ids.into_iter().filter_map(item).collect())
+            }
+            Self::Stored(store) => store.items(owner, ids, most).await.map_err(|fault| failed(&fault, "")),
+        }
     }
 
-    fn find_item(&self, owner: Option<u32>, id: &str) -> Option<Arc<Node>> {
-        self.store().find_item(owner, id, self.clock.now())
+    async fn keep(&self, owner: Option<u32>, id: &str, transcript: Transcript) -> Result<(), TurnFailure> {
+        match self {
+            Self::InMemory(all, clock) => of(all).keep(owner, id, transcript, clock.now()),
+            Self::Stored(store) => {
+                let kept = store.keep_response(owner, &id.into(), transcript).await;
+                kept.map_err(|fault| failed(&fault, id))?;
+            }
+        }
+        Ok(())
     }
 
-    fn store(&self) -> MutexGuard<'_, Transcripts> {
-        self.store.lock().unwrap_or_else(PoisonError::into_inner)
+    async fn forget(&self, owner: Option<u32>, id: &str) -> Result<bool, TurnFailure> {
+        match self {
+            Self::InMemory(all, _) => Ok(of(all).forget(owner, id)),
+            Self::Stored(store) => {
+                let forgotten = store.forget_response(owner, &id.into()).await;
+                forgotten.map_err(|fault| failed(&fault, id))
+            }
+        }
+    }
+}
+
+fn of(all: &Mutex<Transcripts>) -> MutexGuard<'_, Transcripts> {
+    all.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A fault of the store, as whoever asks for a response is told.
+fn failed(fault: &SessionFault, id: &str) -> TurnFailure {
+    match fault {
+        SessionFault::Damaged(_) => {
+            let hint = format!(
+                "What the gateway keeps of the response `{id}`, or of one that it goes on from, is damaged; others are not. \
+                 Begin anew without it, or have its operator put back a copy of the state."
+            );
+            TurnFailure::ours(500, "response_damaged", &hint)
+        }
+        SessionFault::Store(_) | SessionFault::Full | SessionFault::Busy | SessionFault::Changed => {
+            failure(fault, &SessionKey::Ephemeral)
+        }
     }
 }
 
@@ -67,7 +135,10 @@ pub(super) struct Memory {
 
 impl Memory {
     /// Keeps the turn with its answer.
-    pub(super) fn keep(self, kept: Kept) {
+    ///
+    /// # Errors
+    /// What the client is told instead of the end.
+    pub(super) async fn keep(self, kept: Kept) -> Result<(), TurnFailure> {
         let transcript = Transcript {
             parent: self.parent,
             input: self.input,
@@ -75,8 +146,7 @@ impl Memory {
             response: kept.response,
             output: kept.output,
         };
-        let now = self.responses.clock.now();
-        self.responses.store().keep(self.owner, &kept.id, transcript, now);
+        self.responses.keep(self.owner, &kept.id, transcript).await
     }
 }
 
@@ -88,14 +158,14 @@ pub(super) struct Recalled {
 }
 
 /// Puts into the request what it goes on from, and the kept items that it names. Any other request stays as it is.
-pub(super) fn recall(
+pub(super) async fn recall(
     shared: &Shared,
     owner: Option<u32>,
     body: Bytes,
     facts: RequestFacts,
 ) -> Result<Recalled, Refused> {
     let (body, facts) = match facts.demands.contains(Demand::ProviderState) {
-        true => with_items(shared, owner, body, facts)?,
+        true => with_items(shared, owner, body, facts).await?,
         false => (body, facts),
     };
     let Some(of_responses) = &facts.responses else {
@@ -110,7 +180,10 @@ pub(super) fn recall(
         });
     }
     let parent = match of_responses.previous.as_deref() {
-        Some(id) => Some(shared.responses.find(owner, id).ok_or_else(unknown_previous)?),
+        Some(id) => {
+            let found = shared.responses.find(owner, id).await?;
+            Some(found.ok_or_else(unknown_previous)?)
+        }
         None => None,
     };
     let is_kept = of_responses.store && !of_responses.has_conversation;
@@ -128,17 +201,13 @@ pub(super) fn recall(
 }
 
 /// The request with the kept items that it names; one that names none stays as it is.
-fn with_items(
+async fn with_items(
     shared: &Shared,
     owner: Option<u32>,
     body: Bytes,
     facts: RequestFacts,
 ) -> Result<(Bytes, RequestFacts), Refused> {
     let limit = shared.config.settings.limits.body;
-    let find = |id: &str| {
-        let node = shared.responses.find_item(owner, id)?;
-        node.item(id).map(str::to_owned)
-    };
     let too_large = |TooLarge| {
         let hint = format!("With the items that it names, the request is larger than {limit} bytes (limits.body).");
         Refused {
@@ -146,6 +215,14 @@ fn with_items(
             param: Some("input"),
         }
     };
+    let mut named = BTreeSet::new();
+    let note = |id: &str| {
+        named.insert(Name::from(id));
+        None
+    };
+    let _nothing_was_put_in = dereference(&body, &facts, limit, note).map_err(too_large)?;
+    let found = shared.responses.find_items(owner, named, limit).await?;
+    let find = |id: &str| found.get(id).cloned();
     let Some(body) = dereference(&body, &facts, limit, find).map_err(too_large)? else {
         return Ok((body, facts));
     };
@@ -198,11 +275,12 @@ pub(super) fn owner(request: &HttpRequest) -> Option<u32> {
 
 /// `GET /v1/responses/{id}`
 pub(super) async fn get(shared: web::Data<Shared>, request: HttpRequest, id: web::Path<String>) -> HttpResponse {
-    match shared.responses.find(owner(&request), &id) {
-        Some(node) => HttpResponse::Ok()
+    match shared.responses.find(owner(&request), &id).await {
+        Ok(Some(node)) => HttpResponse::Ok()
             .content_type("application/json")
             .body(node.response().to_owned()),
-        None => unknown(),
+        Ok(None) => unknown(),
+        Err(failure) => error::respond(Endpoint::Responses, &failure, None),
     }
 }
 
@@ -215,14 +293,14 @@ struct Deleted<'a> {
 
 /// `DELETE /v1/responses/{id}`
 pub(super) async fn delete(shared: web::Data<Shared>, request: HttpRequest, id: web::Path<String>) -> HttpResponse {
-    let deleted = shared.responses.store().forget(owner(&request), &id);
-    match deleted {
-        true => HttpResponse::Ok().json(Deleted {
+    match shared.responses.forget(owner(&request), &id).await {
+        Ok(true) => HttpResponse::Ok().json(Deleted {
             id: &id,
             object: "response",
-            deleted,
+            deleted: true,
         }),
-        false => unknown(),
+        Ok(false) => unknown(),
+        Err(failure) => error::respond(Endpoint::Responses, &failure, None),
     }
 }
 
@@ -253,8 +331,10 @@ pub(super) async fn input_items(
     id: web::Path<String>,
     listing: web::Query<Listing>,
 ) -> HttpResponse {
-    let Some(node) = shared.responses.find(owner(&request), &id) else {
-        return unknown();
+    let node = match shared.responses.find(owner(&request), &id).await {
+        Ok(Some(node)) => node,
+        Ok(None) => return unknown(),
+        Err(failure) => return error::respond(Endpoint::Responses, &failure, None),
     };
     let list = format!("[{}]", node.input().join(","));
     let mut data: Vec<&RawValue> = serde_json::from_str(&list).unwrap_or_default();

@@ -255,7 +255,7 @@ pub(super) async fn deleted(shared: &Shared, session: &SessionKey) -> Result<Htt
 }
 
 /// Forgets a session that is not at work.
-pub(super) async fn forgotten(shared: &Shared, session: &SessionKey) -> Result<(), TurnFailure> {
+async fn forgotten(shared: &Shared, session: &SessionKey) -> Result<(), TurnFailure> {
     let forget = ForgetSession {
         session: session.clone(),
     };

@@ -81,7 +81,7 @@ async fn run(
         // the place before the body: what waits in memory is counted
         let place = place(&arbiter.shared, request.headers(), until).await?;
         let body = body::read(&arbiter.shared, request, payload).await?;
-        let turn = admit(endpoint, arbiter, request, body, (place, until))?;
+        let turn = admit(endpoint, arbiter, request, body, (place, until)).await?;
         let request = turn.request.clone();
         let session = request.session.clone();
         if let Some(estimate) = count::estimate(&arbiter.shared, &request) {
@@ -133,7 +133,7 @@ struct Admitted {
     shard: ShardIndex,
 }
 
-fn admit(
+async fn admit(
     endpoint: Endpoint,
     arbiter: &SessionArbiter,
     request: &HttpRequest,
@@ -145,7 +145,7 @@ fn admit(
     let home = arbiter.place().ok_or_else(starting)?;
     let (Ask { body, names_model }, session) = asked(endpoint, shared, request, body)?;
     let facts = scan(endpoint, &body).map_err(|error| unreadable(endpoint, error))?;
-    let Recalled { body, facts, memory } = responses::recall(shared, responses::owner(request), body, facts)?;
+    let Recalled { body, facts, memory } = responses::recall(shared, responses::owner(request), body, facts).await?;
     let id = request.extensions().get::<Passed>().map(|passed| passed.id.clone());
     let id = id.unwrap_or_else(|| RequestId::of(request.headers()));
     let turn = Arc::new(TurnRequest {

@@ -3,7 +3,7 @@
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Output, Stdio};
+use std::process::{Output, Stdio};
 
 use reqwest::StatusCode;
 use serde_json::{Value, json};
@@ -240,10 +240,7 @@ async fn a_disk_that_has_room_again_costs_no_restart() {
         (ready.0, &ready.1["failing"]),
         (StatusCode::SERVICE_UNAVAILABLE, &json!(["state"]))
     );
-    let pid = gateway.pid().to_string();
-    let mut raise = Command::new("prlimit");
-    let raised = raise.args(["--pid", &pid, "--fsize=unlimited:"]).status();
-    assert!(raised.expect("prlimit runs").success());
+    gateway.has_room();
     while gateway.get("/readyz").await.0 != StatusCode::OK {}
     assert_eq!(talk.turn("s", "on", false).await, Some(true));
     let (_, told) = gateway.session("s").await;

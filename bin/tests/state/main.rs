@@ -11,6 +11,8 @@ mod killed;
 #[cfg(test)]
 mod place;
 #[cfg(test)]
+mod responses;
+#[cfg(test)]
 mod sessions;
 #[cfg(test)]
 mod talk;

@@ -119,6 +119,35 @@ async fn on_a_full_disk_a_turn_ends_as_an_error_and_what_was_acknowledged_stays(
 }
 
 #[tokio::test]
+async fn what_was_visible_before_the_disk_was_full_is_on_it_once_there_is_room() {
+    let place = Place::new().await;
+    let soon = "defaults: { session: { durability: interval, interval: 20ms } }\n";
+    place.write(&place.configured("one", "", soon));
+    place.serve().end();
+    let gateway = place.start(place.limited(&["serve"], 4 << 10));
+    let (talk, long, mut acknowledged) = (gateway.talk(), "x".repeat(50_000), 0);
+    while talk.turn(&format!("s{acknowledged}"), &long, false).await == Some(true) {
+        acknowledged += 1;
+        assert!(acknowledged < 1_000, "the disk is never full");
+    }
+    while gateway.get("/readyz").await.0 == StatusCode::OK {}
+    assert_eq!(gateway.get("/admin/v1/status").await.1["state"]["failing"], true);
+    assert!(gateway.failed_writes().await > 0);
+    gateway.has_room();
+    while gateway.get("/readyz").await.0 != StatusCode::OK {}
+    while gateway.get("/admin/v1/status").await.1["state"]["unwritten"] != 0 {}
+    gateway.kill();
+    let gateway = place.serve();
+    for number in 0..acknowledged {
+        assert_eq!(
+            said(&gateway, &format!("s{number}")).await.len(),
+            1,
+            "{number} of {acknowledged}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn a_damaged_session_fails_its_own_turns_by_name_until_it_is_deleted() {
     let place = Place::new().await;
     place.write(&place.configured("one", "", ""));

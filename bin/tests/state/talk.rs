@@ -56,11 +56,29 @@ impl Gateway {
 
     /// How many writes of sessions have ended.
     pub(crate) async fn writes(&self) -> u64 {
+        self.counted("understudy_session_store_duration_seconds_count{op=\"save\"} ")
+            .await
+    }
+
+    /// How many of them have failed.
+    pub(crate) async fn failed_writes(&self) -> u64 {
+        self.counted("understudy_session_store_errors_total{op=\"save\"} ")
+            .await
+    }
+
+    async fn counted(&self, series: &str) -> u64 {
         let scrape = self.client.get(format!("{}/metrics", self.admin)).send().await;
         let text = scrape.expect("a scrape").text().await.expect("text");
-        let saves = "understudy_session_store_duration_seconds_count{op=\"save\"} ";
-        let count = text.lines().find_map(|line| line.strip_prefix(saves));
+        let count = text.lines().find_map(|line| line.strip_prefix(series));
         count.map_or(0, |count| count.parse().expect("a number"))
+    }
+
+    /// Its files may grow again.
+    pub(crate) fn has_room(&self) {
+        let pid = self.pid().to_string();
+        let mut raise = Command::new("prlimit");
+        let raised = raise.args(["--pid", &pid, "--fsize=unlimited:"]).status();
+        assert!(raised.expect("prlimit runs").success());
     }
 
     pub(crate) async fn delete(&self, session: &str) -> StatusCode {

@@ -84,6 +84,7 @@ fn open(state: State, interval: Option<Duration>) -> StateSessions {
         tap: EventTap::default(),
         interval,
         ttl: LONG,
+        disk: u64::MAX,
         most: usize::MAX,
     };
     StateSessions::open(options, []).expect("a store")

@@ -75,6 +75,9 @@ impl Directory {
                 })
             }
         };
+        if record.work == 0 {
+            record.memory.enter();
+        }
         record.work += 1;
         Some(record)
     }
@@ -89,6 +92,7 @@ impl Directory {
             return;
         }
         record.actor = None;
+        record.memory.leave();
         self.metrics().active(-1.0);
         let Some(record) = self.sessions.get_mut(key).filter(|record| !record.memory.is_blank()) else {
             self.sessions.remove(key);

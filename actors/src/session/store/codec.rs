@@ -161,7 +161,7 @@ fn item(body: &[u8]) -> Option<(&str, &[u8])> {
     Some((std::str::from_utf8(item).ok()?, rest))
 }
 
-fn sealed(key: &[&[u8]], body: &[u8]) -> Vec<u8> {
+pub(super) fn sealed(key: &[&[u8]], body: &[u8]) -> Vec<u8> {
     let mut record = Vec::with_capacity(ENVELOPE + body.len());
     record.push(VERSION);
     record.extend_from_slice(&checksum(VERSION, key, body).to_le_bytes());
@@ -170,7 +170,7 @@ fn sealed(key: &[&[u8]], body: &[u8]) -> Vec<u8> {
 }
 
 /// The body, if it is what was written under this key.
-fn opened<'a>(key: &[&[u8]], record: &'a [u8]) -> Result<&'a [u8], Unreadable> {
+pub(super) fn opened<'a>(key: &[&[u8]], record: &'a [u8]) -> Result<&'a [u8], Unreadable> {
     let (&version, rest) = record.split_first().ok_or(Unreadable::Damaged)?;
     let (sum, body) = rest.split_first_chunk::<4>().ok_or(Unreadable::Damaged)?;
     match u32::from_le_bytes(*sum) == checksum(version, key, body) {

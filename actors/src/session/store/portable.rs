@@ -1,5 +1,9 @@
 //! A session as lines of JSON that can be carried from one gateway to another. The first line says what it is, each further
-//! one is an item of the transcript; every line carries a checksum of itself, so that one that was changed is named.
+//! one is an item of the transcript, and the last one says that this was all. Every line carries a checksum of itself and, but
+//! for the first, of its number; the last one also that of all lines before it: whatever was changed, swapped, doubled or left out
+//! is found, and its line named.
+//!
+//! Version 1 had neither numbers nor a last line. It is read as far as that goes: items within a turn may have been swapped.
 
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -13,7 +17,9 @@ use super::codec::Written;
 use crate::session::memory::{MOST, OVERHEAD};
 
 /// How lines are written.
-const VERSION: u64 = 1;
+const VERSION: u64 = 2;
+/// What the last line begins with.
+const END: &str = "{\"end\":";
 /// What the first line says that it begins.
 const KIND: &str = "session";
 
@@ -50,10 +56,38 @@ struct First {
 
 #[derive(Serialize, Deserialize)]
 struct Item<'a> {
+    /// Its number in the file, from 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    line: Option<usize>,
     turn: u64,
     sum: String,
     #[serde(borrow)]
     item: &'a RawValue,
+}
+
+impl Item<'_> {
+    fn sum(&self) -> String {
+        let line = self.line.map(|line| (line as u64).to_le_bytes());
+        let line = line.as_ref().map_or(&[][..], |line| &line[..]);
+        sum(&[line, &self.turn.to_le_bytes(), self.item.get().as_bytes()])
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct End {
+    /// How many lines come before it.
+    end: usize,
+    sum: String,
+}
+
+impl End {
+    fn of(lines: usize, text: &str) -> Self {
+        Self {
+            end: lines,
+            sum: sum(&[&(lines as u64).to_le_bytes(), text.as_bytes()]),
+        }
+    }
 }
 
 /// A session as lines, the last one ended too.
@@ -70,22 +104,25 @@ pub fn written(id: &Name, session: &StoredSession) -> Result<String, serde_json:
         sum: String::new(),
     };
     first.sum = sum(&[serde_json::to_string(&first)?.as_bytes()]);
-    let mut lines = serde_json::to_string(&first)?;
-    lines.push('\n');
+    let (mut lines, mut count) = (serde_json::to_string(&first)? + "\n", 1);
     for (turn, said) in (0_u64..).zip(&session.turns) {
         for item in said {
             // between tokens only: in a text of JSON they are escaped
             let item = item.replace(['\n', '\r'], " ");
-            let line = Item {
+            count += 1;
+            let mut line = Item {
+                line: Some(count),
                 turn,
-                sum: sum(&[&turn.to_le_bytes(), item.as_bytes()]),
+                sum: String::new(),
                 item: serde_json::from_str(&item)?,
             };
+            line.sum = line.sum();
             lines.push_str(&serde_json::to_string(&line)?);
             lines.push('\n');
         }
     }
-    Ok(lines)
+    let end = serde_json::to_string(&End::of(count, &lines))?;
+    Ok(lines + &end + "\n")
 }
 
 /// Reads a session that is put in at `now`.
@@ -93,32 +130,75 @@ pub fn written(id: &Name, session: &StoredSession) -> Result<String, serde_json:
 /// # Errors
 /// [`BadLine`]: the first line that is not what was written.
 pub fn read(text: &str, now: SystemTime) -> Result<(Name, StoredSession), BadLine> {
-    let mut lines = text.lines().enumerate().map(|(place, line)| (place + 1, line));
-    let (_, line) = lines.next().ok_or_else(|| bad(1, "there is nothing", AGAIN))?;
+    let mut lines = text.lines().zip(1..);
+    let (line, _) = lines.next().ok_or_else(|| bad(1, "there is nothing", AGAIN))?;
     let first = first(line)?;
-    let (mut turns, mut bytes, mut last): (Vec<Vec<Arc<str>>>, _, _) = (Vec::new(), 0, 1);
-    for (number, line) in lines {
+    let (mut items, mut is_ended) = (Items::default(), first.version < 2);
+    let mut last = 1;
+    for (line, number) in lines {
         last = number;
-        let (turn, item) = item(number, line)?;
-        bytes += item.len() + OVERHEAD;
-        if bytes > MOST {
-            let fix = "leave out the oldest turns, or begin a session of its own";
-            return Err(bad(number, "no session remembers as much (4 MiB)", fix));
-        }
-        match (turns.len() as u64, turns.last_mut()) {
-            (count, Some(said)) if turn + 1 == count => said.push(item),
-            (count, _) if turn == count => turns.push(vec![item]),
-            (_, Some(_) | None) => return Err(bad(number, "a turn is missing before it", AGAIN)),
+        match line.starts_with(END) && first.version >= 2 {
+            _ if is_ended && first.version >= 2 => return Err(bad(number, "it stands behind the end", AGAIN)),
+            true => is_ended = ends(text, line, number)?,
+            false => items.take(number, line, first.version)?,
         }
     }
-    let found: usize = turns.iter().map(Vec::len).sum();
-    if found != first.items {
-        let why = format!("the file has {found} items, and its first line says {}", first.items);
+    if !is_ended {
+        return Err(bad(last, "the file ends here, before its end", AGAIN));
+    }
+    if items.count != first.items {
+        let why = format!(
+            "the file has {} items, and its first line says {}",
+            items.count, first.items
+        );
         return Err(bad(last, &why, AGAIN));
     }
     let mut header = first.session.header(1);
-    (header.first, header.next, header.updated) = (0, turns.len() as u64, now);
+    (header.first, header.next, header.updated) = (0, items.turns.len() as u64, now);
+    let turns = items.turns;
     Ok((first.id, StoredSession { header, turns }))
+}
+
+/// The last line, which stands where it says, behind what it says.
+fn ends(text: &str, line: &str, number: usize) -> Result<bool, BadLine> {
+    let damaged = || bad(number, "it is not what was written", AGAIN);
+    let end: End = serde_json::from_str(line).map_err(|_| damaged())?;
+    if end.end != number - 1 {
+        let why = format!("{} lines come before it, and it says {}", number - 1, end.end);
+        return Err(bad(number, &why, AGAIN));
+    }
+    let begins = line.as_ptr().addr().wrapping_sub(text.as_ptr().addr());
+    let before = text.get(..begins).unwrap_or_default().replace("\r\n", "\n");
+    match end.sum == End::of(end.end, &before).sum {
+        true => Ok(true),
+        false => Err(damaged()),
+    }
+}
+
+/// The items that were read.
+#[derive(Default)]
+struct Items {
+    turns: Vec<Vec<Arc<str>>>,
+    count: usize,
+    bytes: usize,
+}
+
+impl Items {
+    fn take(&mut self, number: usize, line: &str, version: u64) -> Result<(), BadLine> {
+        let (turn, item) = item(number, line, version)?;
+        self.count += 1;
+        self.bytes += item.len() + OVERHEAD;
+        if self.bytes > MOST {
+            let fix = "leave out the oldest turns, or begin a session of its own";
+            return Err(bad(number, "no session remembers as much (4 MiB)", fix));
+        }
+        match (self.turns.len() as u64, self.turns.last_mut()) {
+            (count, Some(said)) if turn + 1 == count => said.push(item),
+            (count, _) if turn == count => self.turns.push(vec![item]),
+            (_, Some(_) | None) => return Err(bad(number, "a turn is missing before it", AGAIN)),
+        }
+        Ok(())
+    }
 }
 
 fn first(line: &str) -> Result<First, BadLine> {
@@ -141,13 +221,18 @@ fn first(line: &str) -> Result<First, BadLine> {
     }
 }
 
-fn item(number: usize, line: &str) -> Result<(u64, Arc<str>), BadLine> {
+fn item(number: usize, line: &str, version: u64) -> Result<(u64, Arc<str>), BadLine> {
     let damaged = || bad(number, "it is not what was written", AGAIN);
     let read: Item<'_> = serde_json::from_str(line).map_err(|_| damaged())?;
-    let item = read.item.get();
-    match read.sum == sum(&[&read.turn.to_le_bytes(), item.as_bytes()]) {
-        true => Ok((read.turn, item.into())),
-        false => Err(damaged()),
+    if read.sum != read.sum() || read.line.is_some() != (version >= 2) {
+        return Err(damaged());
+    }
+    match read.line.filter(|line| *line != number) {
+        None => Ok((read.turn, read.item.get().into())),
+        Some(line) => {
+            let why = format!("this was line {line}: lines are swapped, doubled or missing");
+            Err(bad(number, &why, AGAIN))
+        }
     }
 }
 
@@ -219,7 +304,7 @@ mod tests {
         assert_eq!(&*read.turns[0][0], &*session().turns[0][0], "to the letter");
         assert_eq!(&*read.turns[0][1], "{  \"a\": 1.50 }");
         assert_eq!(read.turns[1].len(), 1);
-        assert_eq!(lines().lines().count(), 4);
+        assert_eq!(lines().lines().count(), 5);
     }
 
     #[test]
@@ -234,11 +319,31 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_are_missing_are_missed() {
+    fn lines_that_are_swapped_missing_or_doubled_are_named() {
         let text = lines();
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(refused(&lines[..3].join("\n")).line, 3, "cut off");
-        assert_eq!(refused(&[lines[0], lines[3]].join("\n")).line, 2, "the first turn");
+        let said = |order: &[usize]| {
+            let lines: Vec<&str> = order.iter().map(|at| lines[*at]).collect();
+            refused(&lines.join("\n"))
+        };
+        for (order, line) in [
+            (&[0, 2, 1, 3, 4][..], 2),
+            (&[0, 1, 3, 2, 4], 3),
+            (&[0, 1, 1, 2, 3, 4], 3),
+            (&[0, 1, 1, 3, 4], 3),
+            (&[0, 1, 2, 4], 4),
+            (&[0, 2, 3, 4], 2),
+            (&[0, 1, 2, 3], 4),
+            (&[0, 1], 2),
+            (&[0], 1),
+            (&[0, 4], 2),
+            (&[0, 1, 2, 3, 4, 4], 6),
+            (&[0, 1, 2, 3, 4, 1], 6),
+            (&[1, 2, 3, 4], 1),
+        ] {
+            assert_eq!(said(order).line, line, "{order:?}: {}", said(order));
+        }
+        assert!(said(&[0, 2, 1, 3, 4]).to_string().contains("swapped"));
         assert_eq!(refused("").line, 1);
         let foreign = refused("{}").to_string();
         assert!(
@@ -248,10 +353,43 @@ mod tests {
     }
 
     #[test]
-    fn a_later_version_is_refused_with_what_to_do() {
-        let later = refused(r#"{"understudy":"session","version":2,"more":{}}"#).to_string();
+    fn lines_of_another_session_are_none_of_this_one() {
+        let other = StoredSession {
+            turns: vec![vec!["{}".into(), "[1]".into()], vec!["{}".into()]],
+            ..session()
+        };
+        let (one, other) = (lines(), written(&"one".into(), &other).expect("JSON"));
+        let (mut one, other): (Vec<&str>, Vec<&str>) = (one.lines().collect(), other.lines().collect());
+        one[2] = other[2];
+        assert_eq!(
+            refused(&one.join("\n")).line,
+            5,
+            "the end knows all that comes before it"
+        );
         assert!(
-            later.contains("version 2") && later.contains("later version"),
+            read(&lines().replace('\n', "\r\n"), UNIX_EPOCH).is_ok(),
+            "as some programs end lines"
+        );
+    }
+
+    /// As version 1 was written.
+    const OLD: &str = include_str!("portable/version-1.jsonl");
+
+    #[test]
+    fn what_version_1_has_written_is_read_and_what_is_missing_of_it_is_missed() {
+        let (id, session) = read(OLD, UNIX_EPOCH).expect("sound");
+        assert_eq!((&*id, session.header.turns), ("one", 7));
+        assert_eq!(session.turns.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
+        let lines: Vec<&str> = OLD.lines().collect();
+        assert_eq!(refused(&lines[..3].join("\n")).line, 3, "cut off");
+        assert_eq!(refused(&[lines[0], lines[3]].join("\n")).line, 2, "the first turn");
+    }
+
+    #[test]
+    fn a_later_version_is_refused_with_what_to_do() {
+        let later = refused(r#"{"understudy":"session","version":3,"more":{}}"#).to_string();
+        assert!(
+            later.contains("version 3") && later.contains("later version"),
             "{later}"
         );
     }

@@ -2,7 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
 use futures::FutureExt;
@@ -17,8 +17,10 @@ use understudy_messages::ids::{Name, SessionKey};
 use understudy_messages::session::{SessionFault, SessionInfo};
 
 use super::codec::{self, Unreadable};
-use super::tables::{self, Applied, KeyPrefix, Whole, Written};
-use super::{SessionChange, SessionStore, StoredSession};
+use super::residence::{Residence, Residents};
+use super::room::{Bounds, Room};
+use super::tables::{self, Applied, KeyPrefix, Outcome, Whole, Written};
+use super::{SessionChange, SessionStore, StoredSession, responses};
 use crate::state::{State, StateError};
 use crate::supervision::Tasks;
 use crate::tap::EventTap;
@@ -46,19 +48,22 @@ pub struct StateSessionsOptions {
     pub interval: Option<Duration>,
     /// How long a session is kept after it was last changed.
     pub ttl: Duration,
-    /// How many sessions are kept.
+    /// How many sessions are kept, and as many responses.
     pub most: usize,
+    /// How many bytes they take together.
+    pub disk: u64,
 }
 
 /// Sessions in the state file.
 pub struct StateSessions {
-    options: StateSessionsOptions,
+    pub(super) options: StateSessionsOptions,
     /// What stands for a client key, by its place.
     owners: Vec<[u8; 16]>,
     readers: Arc<Semaphore>,
     known: AtomicU64,
     /// Whether something is visible and perhaps not yet on the disk.
     unwritten: AtomicBool,
+    residents: Arc<Residents>,
 }
 
 impl StateSessions {
@@ -83,6 +88,7 @@ impl StateSessions {
             readers: Arc::new(Semaphore::new(READERS)),
             known: AtomicU64::new(known),
             unwritten: AtomicBool::new(false),
+            residents: Arc::default(),
             options,
         })
     }
@@ -117,11 +123,34 @@ impl StateSessions {
         }
     }
 
-    async fn expire_all(&self) {
+    pub(super) async fn expire_all(&self) {
         let Some(before) = self.options.clock.wall().checked_sub(self.options.ttl) else {
             return;
         };
         while self.expire(before, EXPIRED_AT_ONCE).await == Ok(EXPIRED_AT_ONCE) {}
+    }
+
+    /// What a change needs to make room.
+    pub(super) fn room(&self) -> Arc<Room> {
+        let bounds = Bounds {
+            responses: self.options.most as u64,
+            bytes: self.options.disk,
+        };
+        Arc::new(Room::new(bounds, self.residents.clone()))
+    }
+
+    /// Books those that a change has taken away to make room.
+    fn went(&self, room: &Room) {
+        let (sessions, responses) = room.gone();
+        self.gone(sessions);
+        let metrics = self.options.telemetry.sessions();
+        metrics.happened(SessionEvent::Evicted, sessions + responses);
+    }
+
+    /// So many are no longer in the store.
+    fn gone(&self, sessions: u64) {
+        self.known.fetch_sub(sessions, Ordering::Relaxed);
+        self.options.telemetry.sessions().passivated(-(sessions as f64));
     }
 
     /// The key of a session in the tables.
@@ -137,7 +166,7 @@ impl StateSessions {
         Ok(prefix.with(name))
     }
 
-    fn prefix(&self, owner: Option<u32>) -> Option<KeyPrefix> {
+    pub(super) fn prefix(&self, owner: Option<u32>) -> Option<KeyPrefix> {
         match owner {
             None => Some(KeyPrefix::unowned()),
             Some(place) => self.owners.get(place as usize).map(KeyPrefix::of),
@@ -145,7 +174,7 @@ impl StateSessions {
     }
 
     /// Reads, on a thread that may block.
-    async fn read<T: Send + 'static>(
+    pub(super) async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&ReadTransaction) -> Result<T, ReadError> + Send + 'static,
     ) -> Result<T, SessionFault> {
@@ -165,7 +194,7 @@ impl StateSessions {
     }
 
     /// Writes as durably as is promised, or `at once`.
-    async fn write(
+    pub(super) async fn write(
         &self,
         at_once: bool,
         bytes: usize,
@@ -184,7 +213,7 @@ impl StateSessions {
     }
 
     /// Books an operation that has ended, and says what failed.
-    fn noted<T>(
+    pub(super) fn noted<T>(
         &self,
         op: StoreOp,
         began: Instant,
@@ -208,6 +237,11 @@ impl StateSessions {
 
     async fn loaded(&self, session: &SessionKey) -> Result<Option<StoredSession>, SessionFault> {
         let key = self.key(session)?;
+        if self.residents.is_leaving() {
+            // it is perhaps about to be taken away by what stands before this
+            let file = self.options.state.file();
+            file.write_soon(0, |_| Ok(())).await.map_err(fault)?;
+        }
         self.read(move |read| tables::session(read, &key)).await
     }
 
@@ -215,31 +249,37 @@ impl StateSessions {
         let key = self.key(session)?;
         let unwritable = |error: serde_json::Error| SessionFault::Store(error.to_string().into());
         let written = Written::new(key, change).map_err(unwritable)?;
-        let applied = Arc::new(Applied::default());
-        let told = applied.clone();
-        self.write(false, written.len(), move |write| written.apply(write, &told))
-            .await?;
-        match applied.is_made() {
-            true => Ok(()),
-            false => Err(SessionFault::Changed),
-        }
+        let made = self.changed(false, written.len(), move |write, room| written.apply(write, room));
+        told(made.await?)
     }
 
-    async fn put(&self, session: &SessionKey, whole: &StoredSession) -> Result<(), SessionFault> {
+    async fn put(&self, session: &SessionKey, whole: &StoredSession, replace: bool) -> Result<Outcome, SessionFault> {
         let key = self.key(session)?;
         let unwritable = |error: serde_json::Error| SessionFault::Store(error.to_string().into());
         let whole = Whole::new(key, whole).map_err(unwritable)?;
-        let (made, bytes) = (Arc::new(AtomicBool::new(false)), whole.len());
-        let told = made.clone();
+        let size = whole.size();
+        let put = move |write: &WriteTransaction, room: &Room| tables::put(write, &whole, replace, room);
+        self.changed(true, size, put).await
+    }
+
+    /// Makes a change that may need room, and books who went for it.
+    pub(super) async fn changed(
+        &self,
+        at_once: bool,
+        bytes: usize,
+        change: impl Fn(&WriteTransaction, &Room) -> Result<Outcome, redb::Error> + Send + 'static,
+    ) -> Result<Outcome, SessionFault> {
+        let (room, applied) = (self.room(), Arc::new(Applied::default()));
+        let (made_room, outcome) = (room.clone(), applied.clone());
         let change = move |write: &WriteTransaction| {
-            told.store(tables::put(write, &whole)?, Ordering::Release);
+            outcome.set(change(write, &made_room)?);
             Ok(())
         };
-        self.write(true, bytes, change).await?;
-        match made.load(Ordering::Acquire) {
-            true => Ok(()),
-            false => Err(SessionFault::Changed),
-        }
+        let written = self.write(at_once, bytes, change).await;
+        room.settled();
+        written?;
+        self.went(&room);
+        Ok(applied.get())
     }
 
     async fn deleted(&self, session: &SessionKey) -> Result<bool, SessionFault> {
@@ -254,16 +294,17 @@ impl StateSessions {
         Ok(found.load(Ordering::Acquire))
     }
 
-    async fn expired(&self, before: SystemTime, most: usize) -> Result<usize, SessionFault> {
-        let minute = codec::minute(before);
-        let gone = Arc::new(AtomicUsize::new(0));
-        let told = gone.clone();
+    async fn expired(&self, before: SystemTime, most: usize) -> Result<(u64, u64), SessionFault> {
+        let (minute, room) = (codec::minute(before), self.room());
+        let gone = room.clone();
         let change = move |write: &WriteTransaction| {
-            told.store(tables::expire(write, minute, most)?, Ordering::Release);
-            Ok(())
+            tables::expire(write, minute, most, &gone)?;
+            responses::tables::expire(write, minute, most, &gone)
         };
-        self.write(false, 0, change).await?;
-        Ok(gone.load(Ordering::Acquire))
+        let written = self.write(false, 0, change).await;
+        room.settled();
+        written?;
+        Ok(room.gone())
     }
 }
 
@@ -291,17 +332,26 @@ impl SessionStore for StateSessions {
         .boxed()
     }
 
-    fn restore<'a>(&'a self, key: &'a SessionKey, session: StoredSession) -> BoxFuture<'a, Result<(), SessionFault>> {
+    fn restore<'a>(
+        &'a self,
+        key: &'a SessionKey,
+        session: StoredSession,
+        replace: bool,
+    ) -> BoxFuture<'a, Result<(), SessionFault>> {
         async move {
             let began = self.options.clock.now();
-            let put = self.put(key, &session).await;
-            if put == Err(SessionFault::Changed) {
+            let put = self.put(key, &session, replace).await;
+            if put == Ok(Outcome::Changed) {
                 // there is one: no fault of the store
-                return put;
+                return Err(SessionFault::Changed);
             }
-            self.noted(StoreOp::Save, began, Some(key), put)?;
-            self.known.fetch_add(1, Ordering::Relaxed);
+            let put = self.noted(StoreOp::Save, began, Some(key), put)?;
+            told(put)?;
+            if put == Outcome::Replaced {
+                return Ok(());
+            }
             let metrics = self.options.telemetry.sessions();
+            self.known.fetch_add(1, Ordering::Relaxed);
             metrics.happened(SessionEvent::Created, 1);
             metrics.passivated(1.0);
             Ok(())
@@ -347,18 +397,22 @@ impl SessionStore for StateSessions {
         async move {
             let began = self.options.clock.now();
             let expired = self.expired(before, most).await;
-            let gone = self.noted(StoreOp::Delete, began, None, expired)?;
-            self.known.fetch_sub(gone as u64, Ordering::Relaxed);
+            let (sessions, responses) = self.noted(StoreOp::Delete, began, None, expired)?;
+            self.gone(sessions);
             let metrics = self.options.telemetry.sessions();
-            metrics.happened(SessionEvent::Expired, gone as u64);
-            metrics.passivated(-(gone as f64));
-            Ok(gone)
+            metrics.happened(SessionEvent::Expired, sessions + responses);
+            Ok(usize::try_from(sessions.max(responses)).unwrap_or(usize::MAX))
         }
         .boxed()
     }
 
     fn is_full(&self) -> bool {
         self.known.load(Ordering::Relaxed) >= self.options.most as u64
+    }
+
+    fn reside(&self, key: &SessionKey) -> Arc<Residence> {
+        let key = self.key(key);
+        key.map_or_else(|_none| Residence::untracked(), |key| self.residents.reside(key))
     }
 
     fn restored(&self) {
@@ -393,6 +447,16 @@ impl From<ReadError> for SessionFault {
     }
 }
 
+/// What whoever asked for a change is told of it.
+pub(super) fn told(outcome: Outcome) -> Result<(), SessionFault> {
+    match outcome {
+        Outcome::Made | Outcome::Replaced => Ok(()),
+        Outcome::Changed => Err(SessionFault::Changed),
+        Outcome::Full => Err(SessionFault::Full),
+        Outcome::Busy => Err(SessionFault::Busy),
+    }
+}
+
 fn fault(error: StateError) -> SessionFault {
     SessionFault::Store(error.to_string().into())
 }
@@ -406,4 +470,4 @@ fn owner(salt: &[u8], key: &str) -> [u8; 16] {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

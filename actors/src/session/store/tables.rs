@@ -3,16 +3,18 @@
 //! A header lies under the session's key, what was said under key and number of the turn: a turn adds a record, and none is
 //! written again. Which session was last used when is known by minutes, so that the oldest are found without looking at all.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::ops::Bound;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, TableDefinition, TableError, WriteTransaction};
 use understudy_messages::ids::Name;
 use understudy_messages::session::SessionInfo;
 
 use super::codec::{self, Unreadable};
+use super::room::{self, Delta, Room};
 use super::stored::ReadError;
-use super::{SessionChange, StoredSession};
-use crate::state::copied;
+use super::{SessionChange, StoredSession, responses};
+use crate::state::{Backup, copied};
 
 type Bytes = &'static [u8];
 
@@ -48,7 +50,32 @@ pub(super) fn make(write: &WriteTransaction, fresh_salt: &[u8]) -> Result<(), re
     if salt.get(())?.is_none() {
         salt.insert((), fresh_salt)?;
     }
-    Ok(())
+    responses::tables::make(write)?;
+    room::make(write)
+}
+
+/// What a header takes, with the places where its key stands.
+fn header_size(key: &[u8], record: usize) -> usize {
+    record + 2 * key.len() + 8
+}
+
+/// What a turn takes.
+fn turn_size(key: &[u8], record: usize) -> usize {
+    record + key.len() + 8
+}
+
+/// What all of them take.
+pub(super) fn weigh(write: &WriteTransaction) -> Result<u64, redb::Error> {
+    let mut bytes = 0;
+    for entry in write.open_table(SESSIONS)?.iter()? {
+        let (key, record) = entry?;
+        bytes += header_size(key.value(), record.value().len()) as u64;
+    }
+    for entry in write.open_table(TURNS)?.iter()? {
+        let (place, record) = entry?;
+        bytes += turn_size(place.value().0, record.value().len()) as u64;
+    }
+    Ok(bytes)
 }
 
 /// What client keys are mixed with, before they stand in a key.
@@ -114,13 +141,41 @@ pub(super) fn page(
     Ok(found)
 }
 
-/// Whether a change was made.
+/// What became of a change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// What is stored is not what it was made from.
+    Changed,
+    /// It was made.
+    Made,
+    /// It was made in the place of what was there.
+    Replaced,
+    /// There is no room for it.
+    Full,
+    /// The session has work.
+    Busy,
+}
+
+/// What became of the change that was run last.
 #[derive(Debug, Default)]
-pub(super) struct Applied(AtomicBool);
+pub(super) struct Applied(AtomicU8);
 
 impl Applied {
-    pub(super) fn is_made(&self) -> bool {
-        self.0.load(Ordering::Acquire)
+    const ALL: [Outcome; 5] = [
+        Outcome::Changed,
+        Outcome::Made,
+        Outcome::Replaced,
+        Outcome::Full,
+        Outcome::Busy,
+    ];
+
+    pub(super) fn set(&self, outcome: Outcome) {
+        self.0.store(outcome as u8, Ordering::Release);
+    }
+
+    pub(super) fn get(&self) -> Outcome {
+        let place = usize::from(self.0.load(Ordering::Acquire));
+        Self::ALL.get(place).copied().unwrap_or(Outcome::Changed)
     }
 }
 
@@ -153,55 +208,113 @@ impl Written {
         self.header.len() + self.turn.as_ref().map_or(0, |(_, turn)| turn.len())
     }
 
-    /// Makes the change, unless what is stored is not what it was made from.
-    pub(super) fn apply(&self, write: &WriteTransaction, applied: &Applied) -> Result<(), redb::Error> {
-        let key = &*self.key;
-        let mut sessions = write.open_table(SESSIONS)?;
-        let before = sessions.get(key)?.map(|record| codec::stamp(record.value()));
-        let (revision, minute) = match before {
-            None => (0, None),
-            Some(Some((revision, minute))) => (revision, Some(minute)),
-            Some(None) => (u64::MAX, None),
-        };
-        applied.0.store(revision == self.base, Ordering::Release);
+    /// Makes the change, unless what is stored is not what it was made from, or there is no room for it.
+    pub(super) fn apply(&self, write: &WriteTransaction, room: &Room) -> Result<Outcome, redb::Error> {
+        room.begin();
+        let before = before(write, &self.key)?;
+        let (revision, old) = before.map_or((0, 0), |before| (before.revision, before.size));
         if revision != self.base {
-            return Ok(());
+            return Ok(Outcome::Changed);
         }
-        sessions.insert(key, &*self.header)?;
-        if minute != Some(self.minute) {
+        let turn = self
+            .turn
+            .as_ref()
+            .map_or(0, |(_, turn)| turn_size(&self.key, turn.len()));
+        let more = (header_size(&self.key, self.header.len()) + turn).saturating_sub(old);
+        if !room.make(write, more as u64, &self.key)? {
+            return Ok(Outcome::Full);
+        }
+        let mut delta = Delta::default();
+        self.put_header(write, before.and_then(|before| before.minute))?;
+        delta.add(header_size(&self.key, self.header.len()));
+        delta.take(old);
+        self.put_turn(write, &mut delta)?;
+        delta.book(write)?;
+        Ok(Outcome::Made)
+    }
+
+    fn put_header(&self, write: &WriteTransaction, before: Option<u64>) -> Result<(), redb::Error> {
+        let key = &*self.key;
+        write.open_table(SESSIONS)?.insert(key, &*self.header)?;
+        if before != Some(self.minute) {
             let mut used = write.open_table(USED)?;
-            if let Some(minute) = minute {
+            if let Some(minute) = before {
                 used.remove((minute, key))?;
             }
             used.insert((self.minute, key), ())?;
         }
-        if self.turn.is_some() || !self.forgets.is_empty() {
-            let mut turns = write.open_table(TURNS)?;
-            for number in self.forgets.clone() {
-                turns.remove((key, number))?;
+        Ok(())
+    }
+
+    fn put_turn(&self, write: &WriteTransaction, delta: &mut Delta) -> Result<(), redb::Error> {
+        if self.turn.is_none() && self.forgets.is_empty() {
+            return Ok(());
+        }
+        let key = &*self.key;
+        let mut turns = write.open_table(TURNS)?;
+        for number in self.forgets.clone() {
+            if let Some(turn) = turns.remove((key, number))? {
+                delta.take(turn_size(key, turn.value().len()));
             }
-            if let Some((number, turn)) = &self.turn {
-                turns.insert((key, *number), &**turn)?;
+        }
+        if let Some((number, turn)) = &self.turn {
+            delta.add(turn_size(key, turn.len()));
+            if let Some(old) = turns.insert((key, *number), &**turn)? {
+                delta.take(turn_size(key, old.value().len()));
             }
         }
         Ok(())
     }
 }
 
-/// Puts a session in whole, unless there is one. Tells whether it was put in.
-pub(super) fn put(write: &WriteTransaction, whole: &Whole) -> Result<bool, redb::Error> {
+/// What a change finds.
+#[derive(Clone, Copy)]
+struct Before {
+    revision: u64,
+    minute: Option<u64>,
+    size: usize,
+}
+
+fn before(write: &WriteTransaction, key: &[u8]) -> Result<Option<Before>, redb::Error> {
+    let sessions = write.open_table(SESSIONS)?;
+    let record = sessions.get(key)?;
+    Ok(record.map(|record| {
+        let stamp = codec::stamp(record.value());
+        Before {
+            // of one that is damaged nothing was made
+            revision: stamp.map_or(u64::MAX, |(revision, _)| revision),
+            minute: stamp.map(|(_, minute)| minute),
+            size: header_size(key, record.value().len()),
+        }
+    }))
+}
+
+/// Puts a session in whole; one that is there stays, unless this one is to `replace` it.
+pub(super) fn put(write: &WriteTransaction, whole: &Whole, replace: bool, room: &Room) -> Result<Outcome, redb::Error> {
+    room.begin();
     let key = &*whole.key;
-    let mut sessions = write.open_table(SESSIONS)?;
-    if sessions.get(key)?.is_some() {
-        return Ok(false);
+    let is_there = before(write, key)?.is_some();
+    if is_there && !replace {
+        return Ok(Outcome::Changed);
     }
-    sessions.insert(key, &*whole.header)?;
+    if !room.make(write, whole.size() as u64, key)? {
+        return Ok(Outcome::Full);
+    }
+    if is_there && !room.claim(key) {
+        return Ok(Outcome::Busy);
+    }
+    remove(write, key)?;
+    let mut delta = Delta::default();
+    delta.add(whole.size());
+    write.open_table(SESSIONS)?.insert(key, &*whole.header)?;
     write.open_table(USED)?.insert((whole.minute, key), ())?;
     let mut turns = write.open_table(TURNS)?;
     for (number, turn) in &whole.turns {
         turns.insert((key, *number), &**turn)?;
     }
-    Ok(true)
+    drop(turns);
+    delta.book(write)?;
+    Ok(if is_there { Outcome::Replaced } else { Outcome::Made })
 }
 
 /// A whole session as it is written.
@@ -226,9 +339,10 @@ impl Whole {
         })
     }
 
-    /// About how many bytes it holds.
-    pub(super) fn len(&self) -> usize {
-        self.header.len() + self.turns.iter().map(|(_, turn)| turn.len()).sum::<usize>()
+    /// How many bytes it takes.
+    pub(super) fn size(&self) -> usize {
+        let turns = self.turns.iter().map(|(_, turn)| turn_size(&self.key, turn.len()));
+        header_size(&self.key, self.header.len()) + turns.sum::<usize>()
     }
 }
 
@@ -237,64 +351,89 @@ pub(super) fn copy(from: &ReadTransaction, to: &WriteTransaction) -> Result<(), 
     copied(from, to, SESSIONS)?;
     copied(from, to, TURNS)?;
     copied(from, to, USED)?;
-    copied(from, to, SALT)
+    copied(from, to, SALT)?;
+    responses::tables::copy(from, to)?;
+    room::copy(from, to)
 }
 
-/// Reads every record of sessions: how many there are, and how many of them cannot be read.
+/// Reads every record of sessions and responses: how many there are, and how many of them cannot be read.
 ///
 /// # Errors
 /// The file cannot be read.
-pub fn check(read: &ReadTransaction) -> Result<(u64, u64), redb::Error> {
-    let (mut sessions, mut damaged) = (0, 0);
-    let table = match read.open_table(SESSIONS) {
-        Ok(table) => table,
-        Err(TableError::TableDoesNotExist(_)) => return Ok((0, 0)),
-        Err(error) => return Err(error.into()),
-    };
-    for entry in table.iter()? {
-        let (key, _) = entry?;
-        sessions += 1;
-        match session(read, key.value()) {
-            Ok(_) => {}
-            Err(ReadError::Unreadable(_)) => damaged += 1,
-            Err(ReadError::Store(error)) => return Err(error),
+pub fn check(read: &ReadTransaction) -> Result<Backup, redb::Error> {
+    let (responses, mut damaged) = responses::tables::check(read)?;
+    let mut sessions = 0;
+    match read.open_table(SESSIONS) {
+        Ok(table) => {
+            for entry in table.iter()? {
+                let (key, _) = entry?;
+                sessions += 1;
+                match session(read, key.value()) {
+                    Ok(_) => {}
+                    Err(ReadError::Unreadable(_)) => damaged += 1,
+                    Err(ReadError::Store(error)) => return Err(error),
+                }
+            }
         }
+        Err(TableError::TableDoesNotExist(_)) => {}
+        Err(error) => return Err(error.into()),
     }
-    Ok((sessions, damaged))
+    Ok(Backup {
+        sessions,
+        responses,
+        damaged,
+    })
 }
 
 /// Removes a session and what was said in it, damaged or not. Tells whether there was one.
 pub(super) fn remove(write: &WriteTransaction, key: &[u8]) -> Result<bool, redb::Error> {
-    let before = write
-        .open_table(SESSIONS)?
-        .remove(key)?
-        .map(|record| codec::stamp(record.value()));
-    if let Some(Some((_, minute))) = before {
-        write.open_table(USED)?.remove((minute, key))?;
+    let before = before(write, key)?;
+    let mut delta = Delta::default();
+    if let Some(before) = before {
+        write.open_table(SESSIONS)?.remove(key)?;
+        delta.take(before.size);
+        if let Some(minute) = before.minute {
+            write.open_table(USED)?.remove((minute, key))?;
+        }
     }
     let mut turns = write.open_table(TURNS)?;
-    turns.retain_in((key, 0)..=(key, u64::MAX), |_, _| false)?;
+    turns.retain_in((key, 0)..=(key, u64::MAX), |_, turn| {
+        delta.take(turn_size(key, turn.len()));
+        false
+    })?;
+    drop(turns);
+    delta.book(write)?;
     Ok(before.is_some())
 }
 
-/// Removes `most` sessions that were last used before a minute. Tells how many went.
-pub(super) fn expire(write: &WriteTransaction, before: u64, most: usize) -> Result<usize, redb::Error> {
-    let mut old = Vec::new();
-    for entry in write
-        .open_table(USED)?
-        .range((0, &[][..])..(before, &[][..]))?
-        .take(most)
-    {
-        let (place, ()) = entry.map(|(place, _)| (place, ()))?;
-        let (minute, key) = place.value();
-        old.push((minute, key.to_vec()));
+/// The session that was used least recently behind another one: its minute and key.
+pub(super) fn used_after(
+    write: &WriteTransaction,
+    after: Option<&(u64, Vec<u8>)>,
+) -> Result<Option<(u64, Vec<u8>)>, redb::Error> {
+    let behind = after.map_or(Bound::Unbounded, |(minute, key)| Bound::Excluded((*minute, &**key)));
+    let used = write.open_table(USED)?;
+    let mut range = used.range::<(u64, &[u8])>((behind, Bound::Unbounded))?;
+    let Some(entry) = range.next() else { return Ok(None) };
+    let (place, _) = entry?;
+    let (minute, key) = place.value();
+    Ok(Some((minute, key.to_vec())))
+}
+
+/// Removes sessions without work that were last used before a minute; it looks at `most` of them.
+pub(super) fn expire(write: &WriteTransaction, minute: u64, most: usize, room: &Room) -> Result<(), redb::Error> {
+    room.begin();
+    let mut last = None;
+    for _ in 0..most {
+        let next = used_after(write, last.as_ref())?.filter(|(used, _)| *used < minute);
+        let Some((used, key)) = next else { break };
+        // what is left of one that is gone goes too
+        if !room.take(write, &key)? && before(write, &key)?.is_none() {
+            write.open_table(USED)?.remove((used, &*key))?;
+        }
+        last = Some((used, key));
     }
-    let mut gone = 0;
-    for (minute, key) in old {
-        gone += usize::from(remove(write, &key)?);
-        write.open_table(USED)?.remove((minute, &*key))?;
-    }
-    Ok(gone)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -276,3 +276,95 @@ async fn when_the_power_goes_in_the_middle_of_a_write_what_was_acknowledged_is_t
         has_all(&kept(&found.open(&clock)), &acknowledged);
     }
 }
+
+/// As [`keep`], but nobody waits for the disk.
+async fn keep_soon(state: &State, number: u64, bytes: usize) -> Result<(), StateError> {
+    let change = move |write: &redb::WriteTransaction| {
+        let text = vec![u8::try_from(number % 251).unwrap_or_default(); 100];
+        write.open_table(BLOBS)?.insert(number, &*text)?;
+        Ok(())
+    };
+    state.file().write_soon(bytes, change).await
+}
+
+/// Puts on the disk what nobody has waited for.
+async fn flush(state: &State) -> Result<(), StateError> {
+    state.file().write(0, |_| Ok(())).await
+}
+
+#[tokio::test]
+async fn what_was_visible_when_the_medium_failed_is_kept_and_is_on_it_when_it_is_well_again() {
+    for fault in [Fault::Short, Fault::Sync] {
+        for passes in 1..4 {
+            let (medium, clock) = (Medium::made(), Clock::movable());
+            let state = medium.open(&clock);
+            for number in 0..20 {
+                keep_soon(&state, number, 100).await.expect("visible");
+            }
+            assert_eq!(state.file().owed(), 20);
+            medium.set(Some(fault), passes);
+            // some of its operations pass
+            while flush(&state).await.is_ok() {
+                let _visible = keep_soon(&state, 20, 100).await;
+            }
+            assert!(
+                state.file().is_failing() && state.file().owed() > 0,
+                "{fault:?} {passes}"
+            );
+            clock.advance(Duration::from_secs(1));
+            assert!(
+                flush(&state).await.is_err() && state.file().owed() > 0,
+                "it is no better"
+            );
+            medium.set(None, 0);
+            clock.advance(Duration::from_secs(1));
+            state.file().probe().await.expect("there is room");
+            assert_eq!((state.file().owed(), state.file().is_failing()), (0, false));
+            let expected: Vec<u64> = (0..20).collect();
+            assert!(kept(&state).starts_with(&expected), "{fault:?} {passes}");
+            let found = medium.after_a_power_cut(&mut fastrand::Rng::with_seed(7));
+            drop(state);
+            assert!(kept(&found.open(&clock)).starts_with(&expected), "it is on the disk");
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_put_on_the_disk_at_the_end_is_not_told_as_kept() {
+    for (fault, lost) in [(Some(Fault::Sync), 3), (None, 0)] {
+        let (medium, clock) = (Medium::made(), Clock::movable());
+        let state = medium.open(&clock);
+        for number in 0..3 {
+            keep_soon(&state, number, 100).await.expect("visible");
+        }
+        medium.set(fault, 1);
+        state.close();
+        assert_eq!(state.file().owed(), lost);
+    }
+}
+
+#[tokio::test]
+async fn no_more_waits_for_the_disk_than_the_bound() {
+    let (medium, clock) = (Medium::made(), Clock::movable());
+    let state = medium.open(&clock);
+    let mut most = 0;
+    for number in 0..100 {
+        keep_soon(&state, number, 1 << 20).await.expect("visible");
+        most = most.max(state.file().owed());
+    }
+    assert!((1..=16).contains(&most), "{most} of 1 MiB each");
+    flush(&state).await.expect("written");
+    assert_eq!(state.file().owed(), 0);
+}
+
+#[tokio::test]
+async fn a_change_that_panics_is_not_made_and_the_next_one_is() {
+    let (medium, clock) = (Medium::made(), Clock::movable());
+    let state = medium.open(&clock);
+    keep_soon(&state, 1, 100).await.expect("visible");
+    let panicked = state.file().write(0, |_| panic!("a bad page")).await;
+    assert!(panicked.is_err());
+    clock.advance(Duration::from_secs(1));
+    keep(&state, 2).await.expect("written");
+    assert_eq!(kept(&state), [1, 2]);
+}

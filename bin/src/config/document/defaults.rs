@@ -105,8 +105,11 @@ pub(crate) struct Session {
     pub(crate) interval: Time,
     /// How much of all transcripts may be in memory; where they are stored, what was used least recently leaves before.
     pub(crate) resident: Bytes,
-    /// How many sessions are kept; new ones beyond are refused.
+    /// How many sessions are kept; new ones beyond are refused. As many responses are kept that requests may go on from; what
+    /// was used least recently makes room for new ones.
     pub(crate) most: Count,
+    /// How much sessions and responses take on disk; what was used least recently makes room, except for sessions at work.
+    pub(crate) disk: Bytes,
 }
 
 impl From<SessionSettings> for Session {
@@ -119,6 +122,7 @@ impl From<SessionSettings> for Session {
             interval: Time(session.interval),
             resident: Bytes(session.resident),
             most: Count::from(u32::try_from(session.most).unwrap_or(u32::MAX)),
+            disk: Bytes(session.disk),
         }
     }
 }

@@ -88,6 +88,11 @@ impl Field<'_> {
         )
     }
 
+    pub(crate) fn size_on_disk(&self) -> Option<usize> {
+        let fix = "write bytes, with or without a unit: 20MB, 512MiB, 100GiB";
+        self.parsed(quantity::size_on_disk, fix)
+    }
+
     pub(crate) fn count(&self) -> Option<u64> {
         self.parsed(quantity::count, "write a whole number")
     }

@@ -141,6 +141,7 @@ fn every_setting_is_shown_with_its_default_and_every_secret_is_hidden() {
         interval: 1s
         resident: 256MiB
         most: 10000000
+        disk: 10GiB
       retry:
         short_wait: 1500ms
         max_wait: 10s

@@ -38,6 +38,7 @@ fn session(field: &Field<'_>, session: &mut SessionSettings) {
         if let Some(count) = keys.key("most").count() {
             session.most = usize::try_from(count).unwrap_or(usize::MAX);
         }
+        session.disk = keys.key("disk").size_on_disk().unwrap_or(session.disk);
     });
 }
 

@@ -12,15 +12,25 @@ use crate::session::memory::{Memory, NoRoom, Taken, Unread};
 use crate::session::store::Header;
 
 /// A store, and what it tells.
-struct House {
-    store: Arc<StateSessions>,
+pub(in crate::session::store) struct House {
+    pub(in crate::session::store) store: Arc<StateSessions>,
     telemetry: Arc<Telemetry>,
-    clock: Clock,
-    state: State,
+    pub(in crate::session::store) clock: Clock,
+    pub(in crate::session::store) state: State,
 }
 
 impl House {
-    fn of(state: State, interval: Option<Duration>, keys: &[&str]) -> Self {
+    pub(in crate::session::store) fn of(state: State, interval: Option<Duration>, keys: &[&str]) -> Self {
+        Self::bounded(state, interval, keys, (1_000, u64::MAX))
+    }
+
+    /// One in which so many are kept, and so many bytes.
+    pub(in crate::session::store) fn bounded(
+        state: State,
+        interval: Option<Duration>,
+        keys: &[&str],
+        (most, disk): (usize, u64),
+    ) -> Self {
         let (telemetry, clock) = (Telemetry::new().expect("sound"), Clock::movable());
         let options = StateSessionsOptions {
             state: state.clone(),
@@ -29,7 +39,8 @@ impl House {
             tap: EventTap::default(),
             interval,
             ttl: Duration::from_secs(3600),
-            most: 1_000,
+            most,
+            disk,
         };
         let store = StateSessions::open(options, keys.iter().copied()).expect("opened");
         Self {
@@ -40,17 +51,17 @@ impl House {
         }
     }
 
-    fn in_memory() -> Self {
+    pub(in crate::session::store) fn in_memory() -> Self {
         Self::of(State::in_memory().expect("state"), None, &[])
     }
 
     /// A session's memory, as the shard makes it.
-    fn memory(&self, key: &SessionKey, room: &TranscriptRoom) -> Memory {
+    pub(in crate::session::store) fn memory(&self, key: &SessionKey, room: &TranscriptRoom) -> Memory {
         Memory::new(key.clone(), Some(self.store.clone()), room.clone(), self.clock.wall())
     }
 
     /// A session with these turns behind it.
-    async fn spoken(&self, name: &str, turns: &[&str]) {
+    pub(in crate::session::store) async fn spoken(&self, name: &str, turns: &[&str]) {
         let memory = self.memory(&keyed(name), &room());
         memory.open().await.expect("read");
         for text in turns {
@@ -58,33 +69,33 @@ impl House {
         }
     }
 
-    async fn said(&self, name: &str) -> Option<Vec<String>> {
+    pub(in crate::session::store) async fn said(&self, name: &str) -> Option<Vec<String>> {
         let stored = self.store.load(&keyed(name)).await.expect("sound")?;
         Some(stored.turns.iter().flatten().map(ToString::to_string).collect())
     }
 
     /// Writes to the tables behind the store's back.
-    fn meddle(&self, change: impl Fn(&WriteTransaction) -> Result<(), redb::Error>) {
+    pub(in crate::session::store) fn meddle(&self, change: impl Fn(&WriteTransaction) -> Result<(), redb::Error>) {
         self.state.file().write_now(change).expect("written");
     }
 
-    fn shows(&self, line: &str) {
+    pub(in crate::session::store) fn shows(&self, line: &str) {
         let scrape = self.telemetry.render();
         assert!(scrape.contains(line), "{line}\n{scrape}");
     }
 }
 
 /// A folder that goes with its test.
-struct Place(PathBuf);
+pub(in crate::session::store) struct Place(pub(in crate::session::store) PathBuf);
 
 impl Place {
-    fn new(name: &str) -> Self {
+    pub(in crate::session::store) fn new(name: &str) -> Self {
         let path = std::env::temp_dir().join(format!("understudy-sessions-{}-{name}", std::process::id()));
         let _old = std::fs::remove_dir_all(&path);
         Self(path)
     }
 
-    fn open(&self) -> State {
+    pub(in crate::session::store) fn open(&self) -> State {
         State::open(&self.0, &Clock::real()).expect("state")
     }
 }
@@ -95,11 +106,11 @@ impl Drop for Place {
     }
 }
 
-fn room() -> TranscriptRoom {
+pub(in crate::session::store) fn room() -> TranscriptRoom {
     TranscriptRoom::of(64 << 20)
 }
 
-fn keyed(name: &str) -> SessionKey {
+pub(in crate::session::store) fn keyed(name: &str) -> SessionKey {
     owned(None, name)
 }
 
@@ -108,7 +119,7 @@ fn owned(owner: Option<u32>, name: &str) -> SessionKey {
     SessionKey::Keyed { owner, key }
 }
 
-async fn take(house: &House, memory: &Memory, text: &str) -> Result<usize, SessionFault> {
+pub(in crate::session::store) async fn take(house: &House, memory: &Memory, text: &str) -> Result<usize, SessionFault> {
     let taken = Taken {
         agent: "one".into(),
         served_by: Some(ModelRef::new("a", "m")),
