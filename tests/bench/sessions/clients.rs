@@ -28,6 +28,8 @@ pub enum Turn {
     First,
     /// A later one, which the upstream can answer when it is told what was said before: so many messages with this one.
     Later(usize),
+    /// No turn: what was said in a session is looked at.
+    View,
     /// One of a session whose client remembers it.
     Named,
     /// One without a session.
@@ -37,11 +39,16 @@ pub enum Turn {
 impl Turn {
     fn request(self, number: u64, into: &mut Vec<u8>) {
         let (name, filler) = (name(number), &*FILLER);
+        let method = match self {
+            Self::View => "GET",
+            Self::First | Self::Later(_) | Self::Named | Self::Unnamed => "POST",
+        };
         let (path, header, body) = match self {
+            Self::View => (format!("/v1/sessions/{name}"), String::new(), String::new()),
             Self::First | Self::Later(_) => {
                 let input = match self {
                     Self::First => format!("{I_AM}{name}{filler}"),
-                    Self::Later(_) | Self::Named | Self::Unnamed => "Who is it?".to_owned(),
+                    Self::View | Self::Later(_) | Self::Named | Self::Unnamed => "Who is it?".to_owned(),
                 };
                 let body = format!(r#"{{"model":"main","stream":false,"input":"{input}"}}"#);
                 (format!("/v1/sessions/{name}/turns"), String::new(), body)
@@ -49,7 +56,7 @@ impl Turn {
             Self::Named | Self::Unnamed => {
                 let header = match self {
                     Self::Named => format!("x-session-id: {name}\r\n"),
-                    Self::Unnamed | Self::First | Self::Later(_) => String::new(),
+                    Self::View | Self::Unnamed | Self::First | Self::Later(_) => String::new(),
                 };
                 let message = format!(r#"{{"role":"user","content":"{I_AM}{name}{filler}"}}"#);
                 let body = format!(r#"{{"model":"main","messages":[{message}]}}"#);
@@ -60,7 +67,7 @@ impl Turn {
         into.clear();
         into.extend_from_slice(
             format!(
-                "POST {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n{header}content-length: {length}\r\n\r\n{body}"
+                "{method} {path} HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n{header}content-length: {length}\r\n\r\n{body}"
             )
             .as_bytes(),
         );
@@ -69,7 +76,7 @@ impl Turn {
     fn messages(self) -> usize {
         match self {
             Self::Later(messages) => messages,
-            Self::First | Self::Named | Self::Unnamed => 1,
+            Self::View | Self::First | Self::Named | Self::Unnamed => 1,
         }
     }
 }

@@ -31,12 +31,12 @@ use self::report::Report;
 const SESSIONS: u64 = 100_000;
 /// How many of them are in memory at once while that is measured, at most.
 const AT_ONCE: u64 = 100_000;
-/// Sessions that come before: what grows once and to a bound has grown then.
+/// Sessions that come before, at most: what grows once and to a bound has grown then.
 const WARM: u64 = 20_000;
 /// What few are.
 const FEW: u64 = 1_000;
 /// Turns whose cost is taken, each time of so few sessions that they stay in memory.
-const TURNS: u64 = 10_240;
+const TURNS: u64 = 5_120;
 const SPEAKING: u64 = 256;
 /// How often that is done.
 const ROUNDS: usize = 5;
@@ -49,8 +49,7 @@ fn main() -> ExitCode {
     let given = std::env::args().find_map(|argument| argument.parse().ok());
     let program = std::env::var_os("UNDERSTUDY_GATEWAY").map_or_else(process::build_gateway, PathBuf::from);
     println!("{}", machine::describe());
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let report = runtime.expect("a runtime").block_on(async {
+    let report = actix_web::rt::System::new().block_on(async {
         let mut stage = Stage::set(program, given.unwrap_or(SESSIONS)).await;
         stage.play().await;
         stage.report
@@ -102,9 +101,12 @@ impl Stage {
     async fn play(&mut self) {
         let at_once = self.sessions.min(AT_ONCE);
         self.in_memory(at_once).await;
-        self.create(at_once..self.sessions).await;
-        self.all_gone().await;
-        self.report.file(self.sessions, self.many.bytes_on_disk());
+        if at_once < self.sessions {
+            self.create(at_once..self.sessions).await;
+            self.all_gone().await;
+        }
+        let known = self.sessions + WARM.min(at_once);
+        self.report.file(known, self.many.bytes_on_disk());
         self.cost().await;
         self.answer().await;
         self.report.peak(self.many.memory("VmHWM"));
@@ -113,9 +115,7 @@ impl Stage {
 
     /// Memory before so many sessions came, while they idle in it, and when they have gone.
     async fn in_memory(&mut self, sessions: u64) {
-        // none of those that are counted
-        self.create(u64::MAX - WARM..u64::MAX).await;
-        self.all_gone().await;
+        self.warm(sessions.min(WARM)).await;
         let before = self.many.memory("VmRSS");
         self.create(0..sessions).await;
         let idle = self.many.sessions("idle").await;
@@ -126,6 +126,20 @@ impl Stage {
         let full = self.many.memory("VmRSS");
         self.all_gone().await;
         self.report.memory(sessions, [before, full, self.many.memory("VmRSS")]);
+    }
+
+    /// What grows once and to a bound has grown, and nothing that is to be counted has been in this process's memory: what lies
+    /// in the file is looked at, which leaves it there.
+    async fn warm(&mut self, sessions: u64) {
+        let numbers = u64::MAX - sessions..u64::MAX;
+        self.create(numbers.clone()).await;
+        self.many.stop();
+        self.many.begin(&self.options);
+        self.report
+            .lost(ask(self.many.address(), numbers.clone(), Turn::View).await);
+        let some = numbers.start..numbers.start + sessions / 20;
+        self.report.lost(ask(self.many.address(), some, Turn::Later(3)).await);
+        self.all_gone().await;
     }
 
     /// First turns.

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use memchr::memmem;
 use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
+use understudy_actors::supervision::Tasks;
 
 use super::clients::{FILLER, name};
 use super::wire::Received;
@@ -18,9 +19,11 @@ pub const I_AM: &str = "I am ";
 pub async fn serve() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("bound");
-    tokio::spawn(async move {
+    let tasks = Tasks::default();
+    let each = tasks.clone();
+    tasks.spawn("upstream", async move {
         while let Ok((connection, _)) = listener.accept().await {
-            tokio::spawn(answer(connection));
+            each.spawn("connection", answer(connection));
         }
     });
     format!("http://{address}/v1")
