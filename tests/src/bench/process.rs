@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Deserializer, Value};
 
 /// The length of a tick in `/proc/<pid>/stat`: user space sees 100 a second on every Linux.
@@ -76,6 +77,8 @@ pub struct Program {
     child: Child,
     /// Where it listens.
     pub address: SocketAddr,
+    /// Where its administration does, if it has any.
+    pub admin: Option<SocketAddr>,
 }
 
 impl Program {
@@ -88,13 +91,30 @@ impl Program {
         let output = BufReader::new(child.stdout.take().expect("piped"));
         let said = Deserializer::from_reader(output).into_iter::<Value>().next();
         let said = said.and_then(Result::ok).unwrap_or_default();
-        let api = said["api"].as_str();
-        let api = api.unwrap_or_else(|| panic!("{} {arguments:?} did not come up: {said}", program.display()));
-        let address = api.trim_start_matches("http://").trim_end_matches("/v1");
+        let address = address(&said["api"]);
         Self {
-            address: address.parse().expect("an address"),
+            address: address.unwrap_or_else(|| panic!("{} {arguments:?} did not come up: {said}", program.display())),
+            admin: self::address(&said["admin"]),
             child,
         }
+    }
+
+    /// What `/proc/<pid>/status` says of its memory, in bytes: `VmRSS`, or `VmHWM`, the most that this ever was.
+    pub fn memory(&self, field: &str) -> u64 {
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("Linux, and a live program");
+        let mut lines = status
+            .lines()
+            .filter_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
+        let kib = lines.next().and_then(|said| said.trim().strip_suffix(" kB"));
+        kib.and_then(|kib| kib.parse::<u64>().ok()).expect("a number") << 10
+    }
+
+    /// Asks it to end, and waits until it has.
+    pub fn stop(mut self) {
+        let pid = Pid::from_child(&self.child);
+        kill_process(pid, Signal::TERM).expect("it runs");
+        self.child.wait().expect("it ends");
     }
 
     /// CPU time so far: user and system, all threads. Accurate to a tick.
@@ -109,6 +129,11 @@ impl Program {
             .map(|field| field.parse::<u32>().expect("ticks"));
         TICK * ticks.sum::<u32>()
     }
+}
+
+fn address(said: &Value) -> Option<SocketAddr> {
+    let address = said.as_str()?.trim_start_matches("http://").trim_end_matches("/v1");
+    Some(address.parse().expect("an address"))
 }
 
 impl Drop for Program {
