@@ -62,10 +62,11 @@ impl Drop for Gateway {
 }
 
 const TWO: &str = "
-sessions: 4
-turns: 5
+sessions: 8
+turns: 2
+rounds: 2
 client: { stream: mixed }
-upstreams: { a/quick: {}, b/slow: { first: 80ms } }
+upstreams: { a/quick: {}, b/slow: { first: 1s } }
 expect: { max_lost: 0, max_errors: 0, max_p50_ratio: 1 }
 ";
 
@@ -103,7 +104,7 @@ fn of_two_gateways_that_run_the_slower_one_is_told_by_its_ratio_and_ends_with_on
             let gateway = &told["gateways"][side];
             assert_eq!(
                 (&gateway["rounds"], &gateway["whole"]),
-                (&json!(3), &json!(60)),
+                (&json!(2), &json!(32)),
                 "{told:#}"
             );
             assert!(gateway["rss_bytes"].as_u64() > Some(1 << 20), "{told:#}");
@@ -131,9 +132,9 @@ async fn of_two_gateways_the_one_with_wrong_answers_is_told_by_its_losses() {
     let scenario = folder.file("two.yaml", &text);
     let sim = simulator.to_string();
     for (one, other, code, lost) in [
-        (&wrong.api, &right.api, 1, [json!({ "not_whole": 60 }), json!({})]),
-        (&right.api, &wrong.api, 0, [json!({}), json!({ "not_whole": 60 })]),
-        (&gone_api, &right.api, 1, [json!({ "unreachable": 60 }), json!({})]),
+        (&wrong.api, &right.api, 1, [json!({ "not_whole": 32 }), json!({})]),
+        (&right.api, &wrong.api, 0, [json!({}), json!({ "not_whole": 32 })]),
+        (&gone_api, &right.api, 1, [json!({ "unreachable": 32 }), json!({})]),
     ] {
         let arguments = ["--scenario", &scenario, "--sim", &sim, "--target", one, "--compare", other];
         let arguments = arguments.map(str::to_owned);
