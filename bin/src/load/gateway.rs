@@ -46,7 +46,8 @@ impl Gateway {
         }
         let file = folder.join("understudy.yaml");
         // JSON is YAML
-        let written = std::fs::write(&file, config.to_string()).with_context(|| format!("cannot write {}", file.display()));
+        let written =
+            std::fs::write(&file, config.to_string()).with_context(|| format!("cannot write {}", file.display()));
         written.inspect_err(|_| forget(&folder))?;
         let mut command = Command::new(program);
         command.args(["--json", "serve", "--config"]).arg(&file);

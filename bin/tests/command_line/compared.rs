@@ -136,7 +136,16 @@ async fn of_two_gateways_the_one_with_wrong_answers_is_told_by_its_losses() {
         (&right.api, &wrong.api, 0, [json!({}), json!({ "not_whole": 32 })]),
         (&gone_api, &right.api, 1, [json!({ "unreachable": 32 }), json!({})]),
     ] {
-        let arguments = ["--scenario", &scenario, "--sim", &sim, "--target", one, "--compare", other];
+        let arguments = [
+            "--scenario",
+            &scenario,
+            "--sim",
+            &sim,
+            "--target",
+            one,
+            "--compare",
+            other,
+        ];
         let arguments = arguments.map(str::to_owned);
         // the parrot lives on this thread
         let played = tokio::task::spawn_blocking(move || load(&arguments.each_ref().map(String::as_str)));
@@ -179,13 +188,14 @@ fn what_is_left_of_one_that_runs_is_looked_at_where_it_is_named_and_else_refused
     let folder = Folder::new("looked-at");
     let (scenario, simulator) = (folder.file("rested.yaml", RESTED), free_port());
     let gateway = Gateway::serve(&folder, simulator, "a/quick");
-    let (metrics, pid, sim) = (format!("{}/metrics", gateway.admin), gateway.pid(), simulator.to_string());
+    let (metrics, pid, sim) = (
+        format!("{}/metrics", gateway.admin),
+        gateway.pid(),
+        simulator.to_string(),
+    );
     let asked = [&["--scenario", &scenario, "--sim", &sim, "--target", &gateway.api][..]].concat();
     let play = |more: &[&str]| load(&[&asked, more].concat());
-    for (named, missing) in [
-        (&["--pid", &pid][..], "--metrics"),
-        (&["--metrics", &metrics], "--pid"),
-    ] {
+    for (named, missing) in [(&["--pid", &pid][..], "--metrics"), (&["--metrics", &metrics], "--pid")] {
         let output = play(named);
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "{told}");

@@ -185,10 +185,15 @@ fn the_examples_of_faults_and_of_reloads_lose_no_turn_and_their_pages_need_nobod
             (&json!({}), &json!({})),
             "{name}: {told:#}"
         );
-        assert!(gateway.pointer(happened).and_then(Value::as_u64) > Some(0), "{name}: {told:#}");
+        assert!(
+            gateway.pointer(happened).and_then(Value::as_u64) > Some(0),
+            "{name}: {told:#}"
+        );
         let own = gateway["url"].as_str().expect("a URL");
         let others = page.replace(own, "");
-        for needed in ["http:", "https:", "//", "src=", "href=", "<script", "<link", "@import", "url("] {
+        for needed in [
+            "http:", "https:", "//", "src=", "href=", "<script", "<link", "@import", "url(",
+        ] {
             assert!(!others.contains(needed), "{name}: {needed}");
         }
         assert!(page.contains("<polyline") && page.ends_with("</html>\n"), "{name}");

@@ -38,7 +38,9 @@ async fn measure(stuck: usize) {
         "well/m": { "calls": [{ "answer": { "text": "here", "first_ms": 5 } }] },
     });
     let plan = serde_json::from_value(plan).expect("a plan");
-    let simulator = Simulator::start(plan, SimOptions::default()).await.expect("a simulator");
+    let simulator = Simulator::start(plan, SimOptions::default())
+        .await
+        .expect("a simulator");
     let provider = |name: &str| {
         let url = simulator.base_url(name);
         format!("  {name}: {{ api: openai-chat, base_url: \"{url}\", api_key: k, models: [m] }}\n")
@@ -60,7 +62,10 @@ async fn measure(stuck: usize) {
         }
         in_flight(&gateway, |turns| turns == 0).await;
     }
-    println!("{} turns in {ROUNDS} phases of each kind, medians of phases", CLIENTS * QUESTIONS);
+    println!(
+        "{} turns in {ROUNDS} phases of each kind, medians of phases",
+        CLIENTS * QUESTIONS
+    );
     let (calm, beside) = (Times::middle(&calm), Times::middle(&beside));
     println!("nobody is stuck: {calm}");
     println!("{stuck} turns are: {beside}");

@@ -112,7 +112,11 @@ pub(super) fn read(field: &Field<'_>, expect: &mut Expect) {
         }
         expect.max_rss = keys.key("max_rss").size();
         let (growth, left) = (keys.key("max_rss_growth"), keys.key("max_left"));
-        expect.max_rss_growth = if growth.is_absent() { None } else { rest::growth(&growth) };
+        expect.max_rss_growth = if growth.is_absent() {
+            None
+        } else {
+            rest::growth(&growth)
+        };
         expect.max_left = (!left.is_absent()).then(|| rest::left(&left));
     });
 }

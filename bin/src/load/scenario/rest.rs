@@ -74,8 +74,7 @@ impl Left {
             (Holding::Turns, self.turns),
             (Holding::Sessions, self.sessions),
         ];
-        all.into_iter()
-            .filter_map(|(holding, limit)| Some((holding, limit?)))
+        all.into_iter().filter_map(|(holding, limit)| Some((holding, limit?)))
     }
 }
 

@@ -118,7 +118,10 @@ fn growth_is_from_when_it_was_warm_and_no_moment_makes_it() {
     assert!(close(growth(&|second| if second < 50 { 100 } else { 200 }, 20), 2.0));
     // one that is high for a moment, at the beginning or at the end
     for moment in [20, 99] {
-        assert!(close(growth(&|second| if second == moment { 900 } else { 100 }, 20), 1.0));
+        assert!(close(
+            growth(&|second| if second == moment { 900 } else { 100 }, 20),
+            1.0
+        ));
     }
     assert_eq!(growth(&level, 101), None, "it was over by then");
     assert_eq!(Points::new().expect("there is memory").rss_growth(Duration::ZERO), None);
