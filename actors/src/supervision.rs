@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use understudy_messages::clock::Clock;
 
-use crate::telemetry::Telemetry;
+use crate::telemetry::{Alive, Telemetry};
 
 /// The first wait before an actor is started again; it doubles up to [`RESTART_CAP`].
 const RESTART_BACKOFF: Duration = Duration::from_millis(10);
@@ -87,6 +87,11 @@ impl Tasks {
         });
     }
 
+    /// How many run.
+    pub fn running(&self) -> usize {
+        self.tracker.len()
+    }
+
     /// Whether the app is stopping.
     pub fn stopping(&self) -> bool {
         self.stop.is_cancelled()
@@ -101,9 +106,9 @@ impl Tasks {
 }
 
 /// Carried by a supervised actor; dropped with it.
-#[derive(Debug)]
 pub struct EndOfLife {
     _told: oneshot::Sender<()>,
+    _counted: Option<Alive>,
 }
 
 #[cfg(test)]
@@ -112,6 +117,7 @@ impl EndOfLife {
     pub(crate) fn unwatched() -> Self {
         Self {
             _told: oneshot::channel().0,
+            _counted: None,
         }
     }
 }
@@ -160,11 +166,15 @@ impl Supervision {
     {
         let place = Arc::downgrade(place);
         let launch = {
-            let place = place.clone();
+            let (place, telemetry) = (place.clone(), self.telemetry.clone());
             move || {
                 let place = place.upgrade()?;
                 let (told, ended) = oneshot::channel();
-                publish(&place, start(EndOfLife { _told: told }).start());
+                let life = EndOfLife {
+                    _told: told,
+                    _counted: Some(telemetry.alive(kind)),
+                };
+                publish(&place, start(life).start());
                 Some(ended)
             }
         };
@@ -242,6 +252,10 @@ mod tests {
         }
     }
 
+    fn living(actors: u32) -> String {
+        format!("understudy_actors{{actor=\"provider\"}} {actors}\n")
+    }
+
     #[actix::test]
     async fn an_actor_that_panicked_is_replaced_by_a_fresh_one() {
         tokio::time::pause();
@@ -278,6 +292,7 @@ mod tests {
             scrape.contains("understudy_actor_restarts_total{actor=\"provider\"} 1"),
             "{scrape}"
         );
+        assert!(scrape.contains(&living(1)), "{scrape}");
     }
 
     #[actix::test]
@@ -303,6 +318,8 @@ mod tests {
         supervision.tasks.tracker.wait().await;
         let restarts = "understudy_actor_restarts_total{actor=\"provider\"} 0";
         assert!(telemetry.render().contains(restarts));
+        assert!(telemetry.render().contains(&living(0)));
+        assert_eq!(supervision.tasks.running(), 0);
     }
 
     #[actix::test]

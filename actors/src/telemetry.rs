@@ -145,6 +145,8 @@ table! {
     SESSION_STORE = "understudy_session_store_duration_seconds", Kind::Histogram(INTERNAL), "One operation of the store of sessions, waits for the disk included";
     SESSION_STORE_ERRORS = "understudy_session_store_errors_total", Kind::Counter, "Operations of the store of sessions that failed, damaged sessions included";
     CATALOG_REFRESHES = "understudy_catalog_refreshes_total", Kind::Counter, "Looks at a provider's list of models, by what came of them";
+    ACTORS = "understudy_actors", Kind::Gauge, "Supervised actors that live, by kind";
+    TASKS = "understudy_tasks", Kind::Gauge, "Tasks that run: turns, and what looks after the rest";
     RESTARTS = "understudy_actor_restarts_total", Kind::Counter, "Actors that died and were started again";
     EVENTS_DROPPED = "understudy_event_stream_dropped_total", Kind::Counter, "Events that a slow reader of the event tap missed";
     GENERATION = "understudy_registry_generation", Kind::Gauge, "The number of the serving generation";
@@ -234,6 +236,7 @@ impl Telemetry {
             .set(1.0);
         for actor in crate::supervision::ActorKind::ALL {
             let _in_the_scrape = series.touched(&RESTARTS, &[("actor", actor.as_label())]);
+            series.gauge(&ACTORS, &[("actor", actor.as_label())]).set(0.0);
         }
         registry::touch(&series);
         let _in_the_scrape = series.touched(&EVENTS_DROPPED, &[("sink", "log")]);
@@ -289,6 +292,19 @@ impl Telemetry {
             .increment(1);
     }
 
+    /// An actor lives until this is dropped.
+    pub fn alive(&self, actor: crate::supervision::ActorKind) -> Alive {
+        let actors = self.series.gauge(&ACTORS, &[("actor", actor.as_label())]);
+        actors.increment(1.0);
+        Alive(actors)
+    }
+
+    /// Tells how many tasks run.
+    pub fn show_tasks(&self, running: usize) {
+        #[expect(clippy::cast_precision_loss, reason = "tasks stay far below 2^52")]
+        self.series.gauge(&TASKS, &[]).set(running as f64);
+    }
+
     /// A reader of the event tap was too slow for `events` events.
     pub fn events_dropped(&self, sink: &'static str, events: u64) {
         self.series
@@ -304,6 +320,15 @@ impl Telemetry {
     /// The scrape, in the Prometheus text format. Not for an arbiter: it takes milliseconds.
     pub fn render(&self) -> String {
         self.scrape.render()
+    }
+}
+
+/// An actor that is counted among those that live.
+pub struct Alive(Gauge);
+
+impl Drop for Alive {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
     }
 }
 

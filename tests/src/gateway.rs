@@ -24,6 +24,7 @@ pub struct Gateway {
     admin: String,
     client: reqwest::Client,
     tap: EventTap,
+    clock: Clock,
     stop: Option<oneshot::Sender<Duration>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -60,6 +61,7 @@ impl Gateway {
         understudy::install_tls();
         let (up, is_up) = mpsc::channel();
         let (stop, stopped) = oneshot::channel();
+        let clock = options.clock.clone();
         let thread = std::thread::spawn(move || {
             actix::System::with_tokio_rt(understudy::shared_runtime).block_on(async move {
                 let app = App::start_hosting(config, options, &hosts)
@@ -77,6 +79,7 @@ impl Gateway {
             admin: format!("http://{admin}"),
             client: client(),
             tap,
+            clock,
             stop: Some(stop),
             thread: Some(thread),
         }
@@ -132,6 +135,8 @@ impl Gateway {
 impl Drop for Gateway {
     fn drop(&mut self) {
         self.begin_stop(NO_PATIENCE);
+        // clients that were given up close their connections on this thread, which waits: only the patience ends their turns
+        self.clock.release();
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
             && !std::thread::panicking()

@@ -5,6 +5,7 @@ mod progress;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio_util::sync::CancellationToken;
@@ -12,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use self::progress::Progress;
 use super::signals::stop_asked;
 use super::{Exit, output};
-use crate::config::{ConfigError, ServerConfig, report as problems};
+use crate::config::{ConfigError, ServerConfig, quantity, report as problems};
 use crate::load::report::Report;
 use crate::load::scenario::{self, Check, Scenario};
 use crate::load::{Address, Core, Other, Stage, make_room, move_to, play};
@@ -25,6 +26,9 @@ pub(super) struct Args {
     /// What is played, a YAML file (`examples/load/` has some); without one a short run against the built-in simulator.
     #[arg(long, value_name = "FILE")]
     scenario: Option<PathBuf>,
+    /// Play it in this time (5m): everything in it that has its moment comes sooner or later by as much.
+    #[arg(long, value_name = "TIME", value_parser = quantity::duration)]
+    lasts: Option<Duration>,
     /// Write the report as a page with plots.
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
@@ -34,7 +38,8 @@ pub(super) struct Args {
     /// The target's process, where it is on this machine: its CPU and memory are measured.
     #[arg(long, requires = "target")]
     pid: Option<u32>,
-    /// A scrape of the target that tells `process_cpu_seconds_total` and `process_resident_memory_bytes`.
+    /// A scrape of the target: what it holds, and, where no process is named, `process_cpu_seconds_total` and
+    /// `process_resident_memory_bytes`.
     #[arg(long, requires = "target", value_name = "URL")]
     metrics: Option<String>,
     /// Another gateway: both take turns, round by round, and ratios are told.
@@ -66,6 +71,10 @@ pub(super) async fn run(args: Args, json: bool) -> anyhow::Result<Exit> {
     let scenario = match read {
         Ok(scenario) => scenario,
         Err(error) => return Ok(refuse(&name, &error, json)),
+    };
+    let scenario = match args.lasts {
+        Some(time) => scenario.lasting(time).context("--lasts")?,
+        None => scenario,
     };
     let stage = set(scenario, &args).await?;
     let report = perform(&stage, name, json).await;

@@ -27,7 +27,7 @@ mod environment;
 pub(crate) mod field;
 mod path;
 mod problem;
-mod quantity;
+pub(crate) mod quantity;
 pub(crate) mod raw;
 pub mod report;
 pub(crate) mod restart;

@@ -18,6 +18,7 @@ use crate::configuration::Fault;
 pub(super) async fn metrics(shared: web::Data<Shared>) -> HttpResponse {
     let render = move || {
         let telemetry = &shared.supervision.telemetry;
+        telemetry.show_tasks(shared.supervision.tasks.running());
         telemetry.show_generations(&shared.published, shared.clock.now());
         if let Some(serving) = shared.published.load() {
             telemetry.show_health(&serving.ledgers, shared.clock.now());

@@ -1,4 +1,4 @@
-//! One turn as its client sees it: asked, read to its end, and judged.
+//! One turn as its client sees it: asked, asked again where it was told to come back, read to its end, and judged.
 
 use std::time::Duration;
 
@@ -8,11 +8,14 @@ use super::address::Address;
 use super::agenda::Turn;
 use super::answer::{End, Heard, Reader};
 use super::connection::{Broken, Connection, Head};
-use super::receipt::{Ending, Loss, Receipt};
+use super::receipt::{Ending, Loss, Receipt, Refusals};
 use super::request::Requests;
-use super::scenario::Format;
+use super::scenario::Scenario;
 use super::tag::Tag;
 use super::verdict::Expected;
+
+/// How long somebody stays away who was not told when to come back.
+const USUAL_PAUSE: Duration = Duration::from_secs(1);
 
 /// What all clients of a round have in common.
 pub(crate) struct Client<'a> {
@@ -20,10 +23,7 @@ pub(crate) struct Client<'a> {
     pub(crate) to: &'a Address,
     pub(crate) requests: Requests,
     pub(crate) expected: &'a Expected,
-    pub(crate) format: Format,
-    pub(crate) timeout: Duration,
-    /// Whether latencies count from when a turn was due: not where its client would have waited anyway.
-    pub(crate) open_loop: bool,
+    pub(crate) scenario: &'a Scenario,
 }
 
 /// What is known of an answer while it is read.
@@ -31,6 +31,8 @@ pub(crate) struct Client<'a> {
 struct Seen {
     first: Option<Instant>,
     attempts: u32,
+    retry_after: Option<u64>,
+    refusals: Refusals,
 }
 
 impl Client<'_> {
@@ -43,19 +45,69 @@ impl Client<'_> {
         connection: Option<Connection>,
     ) -> (Receipt, Option<Connection>) {
         let now = self.clock.now();
-        let from = if self.open_loop { start + turn.due } else { now };
+        // where turns are due, whoever waits to be asked waits as a client would
+        let from = self.scenario.arrivals.as_ref().map_or(now, |_| start + turn.due);
         let mut seen = Seen::default();
-        let exchange = self.exchange(tag, connection, &mut seen);
-        let exchanged = self.clock.timeout_at(now + self.timeout, exchange).await;
-        let (ending, connection) = exchanged.unwrap_or((Ending::Lost(Loss::TimedOut), None));
+        let (until, otherwise) = self.patience(tag, now);
+        let exchange = self.insist(tag, from, connection, &mut seen);
+        let exchanged = self.clock.timeout_at(until, exchange).await;
+        let (ending, connection) = exchanged.unwrap_or((otherwise, None));
         let receipt = Receipt {
             turn,
             first: seen.first.map(|first| first.saturating_duration_since(from)),
             took: self.clock.now().saturating_duration_since(from),
             attempts: seen.attempts,
+            refusals: seen.refusals,
+            slow: self.slow(tag).is_some(),
             ending,
         };
         (receipt, connection)
+    }
+
+    /// Until when the client waits, and what becomes of the turn then.
+    fn patience(&self, tag: Tag, now: Instant) -> (Instant, Ending) {
+        let late = (now + self.scenario.timeout, Ending::Lost(Loss::TimedOut));
+        match &self.scenario.client.leaves {
+            Some(leaves) if tag.nonce.is_multiple_of(leaves.one_in) => (late.0.min(now + leaves.after), Ending::Left),
+            _ => late,
+        }
+    }
+
+    /// How long it takes over each piece of its answer, if it takes its time. Another nonce's half than the one that leaves.
+    fn slow(&self, tag: Tag) -> Option<Duration> {
+        let slow = self.scenario.client.slow.as_ref()?;
+        tag.nonce
+            .rotate_left(16)
+            .is_multiple_of(slow.one_in)
+            .then_some(slow.every)
+    }
+
+    /// Asks, and again when it was told to come back, as often as its scenario says.
+    async fn insist(
+        &self,
+        tag: Tag,
+        mut from: Instant,
+        mut connection: Option<Connection>,
+        seen: &mut Seen,
+    ) -> (Ending, Option<Connection>) {
+        loop {
+            let (ending, kept) = self.exchange(tag, connection, seen).await;
+            let Ending::Refused(429 | 503) = ending else {
+                return (ending, kept);
+            };
+            let told = &mut seen.refusals;
+            told.count += 1;
+            told.without_advice += u32::from(seen.retry_after.is_none());
+            told.longest = told.longest.max(self.clock.now().saturating_duration_since(from));
+            if told.count > self.scenario.client.retries {
+                return (ending, kept);
+            }
+            let pause = seen.retry_after.map_or(USUAL_PAUSE, Duration::from_secs);
+            // not all at once: up to half as long again
+            self.clock.sleep(pause + pause * (tag.nonce % 512) / 1024).await;
+            from = self.clock.now();
+            connection = kept;
+        }
     }
 
     async fn exchange(
@@ -83,7 +135,8 @@ impl Client<'_> {
         connection.send(&self.requests.of(tag)).await?;
         let mut head = connection.head().await?;
         seen.attempts = head.attempts;
-        let heard = self.read(connection, &mut head, seen).await?;
+        seen.retry_after = head.retry_after;
+        let heard = self.read(tag, connection, &mut head, seen).await?;
         let ending = match head.status {
             200 => self.judge(tag, &heard),
             status => Ending::Refused(status),
@@ -91,12 +144,22 @@ impl Client<'_> {
         Ok((ending, head.keep))
     }
 
-    async fn read(&self, connection: &mut Connection, head: &mut Head, seen: &mut Seen) -> Result<Heard, Broken> {
-        let mut reader = Reader::new(self.format, head.events);
+    async fn read(
+        &self,
+        tag: Tag,
+        connection: &mut Connection,
+        head: &mut Head,
+        seen: &mut Seen,
+    ) -> Result<Heard, Broken> {
+        let slow = self.slow(tag);
+        let mut reader = Reader::new(self.scenario.client.format, head.events);
         while let Some(piece) = connection.piece(&mut head.body).await? {
             reader.take(piece);
             if seen.first.is_none() && reader.has_begun() {
                 seen.first = Some(self.clock.now());
+            }
+            if let Some(pause) = slow {
+                self.clock.sleep(pause).await;
             }
         }
         Ok(reader.finish())

@@ -37,6 +37,8 @@ pub(crate) struct Head {
     pub(crate) status: u16,
     /// How many models were asked, as the gateway tells.
     pub(crate) attempts: u32,
+    /// When to come back, in seconds.
+    pub(crate) retry_after: Option<u64>,
     /// Whether it is a stream of events.
     pub(crate) events: bool,
     /// Whether the connection can carry another request.
@@ -134,6 +136,7 @@ fn head(received: &[u8]) -> Result<Option<(usize, Head)>, Broken> {
     let head = Head {
         status: response.code.unwrap_or_default(),
         attempts: number(response.headers, "x-understudy-attempts").map_or(1, |it| u32::try_from(it).unwrap_or(1)),
+        retry_after: number(response.headers, "retry-after"),
         events: says("content-type", "text/event-stream"),
         keep: body != Left::UntilClosed && !says("connection", "close"),
         body,
@@ -244,10 +247,11 @@ mod tests {
             (200, 2, true, true)
         );
         assert_eq!(head.body, Left::Size);
-        let closing = read("HTTP/1.1 503 No\r\nconnection: Close\r\ncontent-length: 0\r\n\r\n").expect("is whole");
+        let closing = read("HTTP/1.1 503 No\r\nconnection: Close\r\nRetry-After: 7\r\ncontent-length: 0\r\n\r\n")
+            .expect("is whole");
         assert_eq!(
-            (closing.status, closing.keep, closing.body),
-            (503, false, Left::Nothing)
+            (closing.status, closing.keep, closing.body, closing.retry_after),
+            (503, false, Left::Nothing, Some(7))
         );
         let old = read("HTTP/1.1 200 OK\r\n\r\n").expect("is whole");
         assert_eq!((old.keep, old.body), (false, Left::UntilClosed));

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::figures::{Figures, millis};
 use super::report::ratios::Ratios;
-use super::scenario::Expect;
+use super::scenario::{Expect, Left};
 
 /// One thing that had to hold.
 #[derive(Clone, Debug, Serialize)]
@@ -62,15 +62,40 @@ pub(crate) fn judge(expect: &Expect, of: &Figures, ratios: Option<&Ratios>) -> V
             ratios.and_then(|ratios| ratios.cpu),
         ),
     ];
+    let after = [
+        (
+            "max_refused_p99",
+            time(expect.max_refused_p99),
+            of.refused_ms.get("p99").copied(),
+        ),
+        (
+            "max_without_retry_after",
+            count(expect.max_without_retry_after),
+            float(of.refused_without_retry_after),
+        ),
+        (
+            "max_rss_growth",
+            expect.max_rss_growth.map(|growth| growth.ratio),
+            of.rss_growth,
+        ),
+    ];
+    let left = expect.max_left.iter().flat_map(Left::limits).map(|(holding, limit)| {
+        let (name, remains) = (holding.as_label(), of.remains.as_ref());
+        let value = remains.and_then(|it| it.get(name)).map(|left| *left as f64);
+        (name, Some(f64::from(limit)), value)
+    });
     let at_least = [
         ("min_whole", count(expect.min_whole), float(of.whole)),
         ("min_failed_over", count(expect.min_failed_over), float(of.failed_over)),
         ("min_reloads", count(expect.min_reloads), float(reloads)),
+        ("min_refused", count(expect.min_refused), float(of.refused)),
         ("min_goodput", expect.min_goodput, Some(of.goodput)),
         ("min_goodput_ratio", expect.min_goodput_ratio, of.goodput_ratio()),
     ];
     let most = at_most
         .into_iter()
+        .chain(after)
+        .chain(left)
         .filter_map(|it| outcome(it, |value, limit| value <= limit));
     let least = at_least
         .into_iter()

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::census::Remains;
 use super::play::Measured;
 use super::scenario::Scenario;
 use super::tally::{Latencies, NoHistogram, Tally};
@@ -39,6 +40,13 @@ pub(crate) struct Figures {
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) lost: BTreeMap<&'static str, u64>,
     pub(crate) not_begun: u64,
+    /// Turns whose clients went away.
+    pub(crate) left: u64,
+    /// Refusals (429, 503), those after which a client came back included.
+    pub(crate) refused: u64,
+    pub(crate) refused_without_retry_after: u64,
+    /// How long it took to be refused.
+    pub(crate) refused_ms: Quantiles,
     /// Whole answers in a second.
     pub(crate) goodput: f64,
     /// The goodput of each step of the arrivals.
@@ -50,6 +58,10 @@ pub(crate) struct Figures {
     pub(crate) late_ms: Quantiles,
     pub(crate) cpu_ms_per_turn: Option<f64>,
     pub(crate) rss_bytes: Option<u64>,
+    /// Memory at the end over that when it was warm, of the worst round.
+    pub(crate) rss_growth: Option<f64>,
+    /// How much more than before the load was held after it.
+    pub(crate) remains: Option<Remains>,
     pub(crate) reloads: Option<ReloadFigures>,
     pub(crate) driver: DriverFigures,
 }
@@ -106,6 +118,10 @@ impl Figures {
             errors: added(rounds.iter().map(|tally| &tally.errors)),
             lost: added(rounds.iter().map(|tally| &tally.lost)),
             not_begun: sum(|tally| tally.not_begun),
+            left: sum(|tally| tally.left),
+            refused: sum(|tally| tally.refused),
+            refused_without_retry_after: sum(|tally| tally.without_advice),
+            refused_ms: quantiles(&merged(rounds, |tally| &tally.refusal)?, Duration::ZERO),
             goodput: part(whole, seconds),
             steps: steps(rounds, scenario),
             turn_ms: quantiles(&merged(rounds, |tally| &tally.turn)?, Duration::ZERO),
@@ -114,6 +130,11 @@ impl Figures {
             late_ms: quantiles(&merged(rounds, |tally| &tally.late)?, Duration::ZERO),
             cpu_ms_per_turn: cpu(rounds).map(|cpu| millis(cpu) / begun.max(1) as f64),
             rss_bytes: rounds.iter().filter_map(|tally| tally.rss).max(),
+            rss_growth: scenario.expect.max_rss_growth.and_then(|expected| {
+                let growths = rounds.iter().map(|tally| tally.points.rss_growth(expected.from));
+                growths.collect::<Option<Vec<f64>>>()?.into_iter().reduce(f64::max)
+            }),
+            remains: measured.left.clone(),
             reloads: measured.reloads.as_ref().map(|reloads| ReloadFigures {
                 applied: reloads.applied,
                 refused: reloads.refused,

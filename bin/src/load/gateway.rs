@@ -21,7 +21,7 @@ const LONGEST: usize = 64 << 10;
 /// A running gateway; dropped, it is killed.
 pub(crate) struct Gateway {
     child: Child,
-    file: PathBuf,
+    folder: PathBuf,
     /// The configuration that it was started with.
     pub(crate) config: Value,
     /// Its base URL.
@@ -36,18 +36,26 @@ impl Gateway {
     ///
     /// # Errors
     /// It does not come up.
-    pub(crate) async fn start(program: &Path, config: Value, clock: &Clock) -> anyhow::Result<Self> {
-        let name = format!("understudy-load-{}-{:08x}.yaml", std::process::id(), fastrand::u32(..));
-        let file = std::env::temp_dir().join(name);
+    pub(crate) async fn start(program: &Path, mut config: Value, clock: &Clock) -> anyhow::Result<Self> {
+        let name = format!("understudy-load-{}-{:08x}", std::process::id(), fastrand::u32(..));
+        let folder = std::env::temp_dir().join(name);
+        std::fs::create_dir(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+        // what its user keeps is left alone
+        if config["state"]["dir"].is_null() && config["state"]["store"] != "memory" {
+            config["state"]["dir"] = folder.join("state").display().to_string().into();
+        }
+        let file = folder.join("understudy.yaml");
         // JSON is YAML
-        std::fs::write(&file, config.to_string()).with_context(|| format!("cannot write {}", file.display()))?;
+        let written =
+            std::fs::write(&file, config.to_string()).with_context(|| format!("cannot write {}", file.display()));
+        written.inspect_err(|_| forget(&folder))?;
         let mut command = Command::new(program);
         command.args(["--json", "serve", "--config"]).arg(&file);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).kill_on_drop(true);
         let started = command
             .spawn()
             .with_context(|| format!("cannot start {}", program.display()));
-        let mut child = started.inspect_err(|_| forget(&file))?;
+        let mut child = started.inspect_err(|_| forget(&folder))?;
         let said = match child.stdout.take() {
             Some(out) => clock
                 .timeout_at(clock.now() + START, first_object(out))
@@ -58,7 +66,7 @@ impl Gateway {
         };
         let pid = child.id();
         let (Some(said), Some(pid)) = (said, pid) else {
-            forget(&file);
+            forget(&folder);
             anyhow::bail!("the gateway did not come up within 30 s, or ended: what it said stands above");
         };
         let text = |key: &str| said[key].as_str().unwrap_or_default().to_owned();
@@ -66,7 +74,7 @@ impl Gateway {
             api: text("api"),
             admin: text("admin"),
             child,
-            file,
+            folder,
             config,
             pid,
         })
@@ -85,12 +93,12 @@ impl Gateway {
 
 impl Drop for Gateway {
     fn drop(&mut self) {
-        forget(&self.file);
+        forget(&self.folder);
     }
 }
 
-fn forget(file: &Path) {
-    let _already_gone = std::fs::remove_file(file);
+fn forget(folder: &Path) {
+    let _already_gone = std::fs::remove_dir_all(folder);
 }
 
 /// The first JSON that it writes; it writes nothing else.

@@ -1,46 +1,61 @@
-//! How it is known what a gateway uses.
+//! How it is known what a gateway uses and holds.
 
 use std::time::Duration;
 
+use super::census::Census;
 use super::process::Usage;
 use crate::scrape::Scrape;
 
 /// How long a scrape may take.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Where a gateway's usage is read.
-#[derive(Clone, Debug)]
-pub(crate) enum Meter {
+/// Where a gateway is looked at: nowhere by default.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Meter {
     /// A process of this machine.
-    Process(u32),
-    /// A scrape with `process_cpu_seconds_total` and `process_resident_memory_bytes`.
-    Scrape(String),
-    /// Nowhere.
-    None,
+    pub(crate) process: Option<u32>,
+    /// A scrape; `process_cpu_seconds_total` and `process_resident_memory_bytes` in it stand for a process.
+    pub(crate) scrape: Option<String>,
 }
 
 impl Meter {
+    #[cfg(test)]
+    pub(super) fn of_process(pid: u32) -> Self {
+        Self {
+            process: Some(pid),
+            scrape: None,
+        }
+    }
+
     /// What it has used by now, where that is known.
     pub(crate) async fn read(&self) -> Option<Usage> {
-        match self {
-            Self::Process(_) | Self::None => self.glance(),
-            Self::Scrape(url) => scrape(url).await.ok().flatten(),
+        match (self.process, &self.scrape) {
+            (None, Some(url)) => usage_in(&scrape(url).await.ok()?),
+            _ => self.glance(),
         }
     }
 
     /// The same without waiting for anybody.
     pub(crate) fn glance(&self) -> Option<Usage> {
-        match self {
-            Self::Process(pid) => Usage::of(*pid),
-            Self::Scrape(_) | Self::None => None,
+        self.process.and_then(Usage::of)
+    }
+
+    /// What it holds, as far as that is known.
+    pub(crate) async fn census(&self) -> Census {
+        let mut census = self.process.map(Census::of_process).unwrap_or_default();
+        if let Some(url) = &self.scrape
+            && let Ok(scrape) = scrape(url).await
+        {
+            census.add(&scrape);
         }
+        census
     }
 }
 
-async fn scrape(url: &str) -> reqwest::Result<Option<Usage>> {
+async fn scrape(url: &str) -> reqwest::Result<Scrape> {
     let client = reqwest::Client::builder().no_proxy().timeout(PATIENCE).build()?;
     let text = client.get(url).send().await?.error_for_status()?.text().await?;
-    Ok(usage_in(&Scrape::parse(&text)))
+    Ok(Scrape::parse(&text))
 }
 
 fn usage_in(scrape: &Scrape) -> Option<Usage> {

@@ -1,11 +1,12 @@
 //! The load generator: many sessions that ask a gateway, check every answer, and measure what it takes.
 //!
 //! `scenario` is what a file says, `plan` the simulator and the gateway that it makes of it, `agenda` who asks next and when,
-//! `driver` asks, `answer` reads and `verdict` judges what comes back, `tally` counts, `stage` has the programs, `report` tells.
+//! `driver` asks, `answer` reads and `verdict` judges what comes back, `tally` counts, `census` looks at what is left, `stage` has the programs, `report` tells.
 
 mod address;
 mod agenda;
 mod answer;
+mod census;
 mod client;
 mod connection;
 mod driver;

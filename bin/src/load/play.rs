@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::census::{self, Census, OutOfSight, Remains};
 use super::client::Client;
 use super::driver::Driver;
 use super::reloads::{self, Reloaded};
@@ -32,12 +33,14 @@ pub(crate) struct Measured {
     /// One for each round.
     pub(crate) rounds: Vec<Tally>,
     pub(crate) reloads: Option<Reloaded>,
+    /// What was left of the load, where somebody asked for it.
+    pub(crate) left: Option<Remains>,
 }
 
 /// Plays the scenario until it is over, or `stop`. `watch` sees how far it is about twenty times a second.
 ///
 /// # Errors
-/// The simulator cannot be started, or there is no memory.
+/// The simulator cannot be started, there is no memory, or something is expected that cannot be looked at.
 pub(crate) async fn play(
     stage: &Stage,
     stop: &CancellationToken,
@@ -45,6 +48,7 @@ pub(crate) async fn play(
 ) -> anyhow::Result<Vec<Measured>> {
     let usual = if stage.sides.len() > 1 { ROUNDS_TO_COMPARE } else { 1 };
     let rounds = stage.scenario.rounds.unwrap_or(usual);
+    let before = seen(stage).await?;
     let mut measured: Vec<Measured> = stage.sides.iter().map(Measured::new).collect();
     for round in 1..=rounds {
         for (side, measured) in stage.sides.iter().zip(&mut measured) {
@@ -66,7 +70,31 @@ pub(crate) async fn play(
             measured.add(reloaded);
         }
     }
+    let expected = stage.scenario.expect.max_left.as_ref();
+    if let (Some(expected), [side, ..], [measured, ..]) = (expected, &stage.sides[..], &mut measured[..]) {
+        measured.left = Some(census::at_rest(expected, &side.meter, &stage.clock, &before).await);
+    }
     Ok(measured)
+}
+
+/// What the first gateway holds before it is asked, if all can be looked at that is expected of it.
+async fn seen(stage: &Stage) -> Result<Census, OutOfSight> {
+    let (Some(side), expect) = (stage.sides.first(), &stage.scenario.expect) else {
+        return Ok(Census::default());
+    };
+    if expect.max_rss_growth.is_some() && side.meter.glance().is_none() {
+        return Err(OutOfSight {
+            what: "max_rss_growth",
+            source_of_it: census::PROCESS,
+        });
+    }
+    match &expect.max_left {
+        None => Ok(Census::default()),
+        Some(expected) => {
+            let census = side.meter.census().await;
+            census.shows(expected).map(|()| census)
+        }
+    }
 }
 
 async fn one(
@@ -86,9 +114,7 @@ async fn one(
             to: &side.address,
             requests: Requests::new(&scenario.client, &side.address, fastrand::u32(..)),
             expected: &expected,
-            format: scenario.client.format,
-            timeout: scenario.timeout,
-            open_loop: scenario.arrivals.is_some(),
+            scenario,
         },
         meter: &side.meter,
         stop,
@@ -123,6 +149,7 @@ impl Measured {
             url: format!("http://{}{}", side.address.host, side.address.path),
             rounds: Vec::new(),
             reloads: None,
+            left: None,
         }
     }
 

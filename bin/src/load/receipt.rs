@@ -15,7 +15,21 @@ pub(crate) struct Receipt {
     pub(crate) took: Duration,
     /// How many models were asked, as the gateway tells.
     pub(crate) attempts: u32,
+    /// What it was told before that: come back later.
+    pub(crate) refusals: Refusals,
+    /// Whether the client took its time to read; its latencies are its own.
+    pub(crate) slow: bool,
     pub(crate) ending: Ending,
+}
+
+/// The refusals of one turn, 429 and 503.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Refusals {
+    pub(crate) count: u32,
+    /// Those that did not say when to come back.
+    pub(crate) without_advice: u32,
+    /// The longest that it took to be refused.
+    pub(crate) longest: Duration,
 }
 
 /// How a turn ended.
@@ -27,6 +41,8 @@ pub(crate) enum Ending {
     Refused(u16),
     /// With an error in its stream.
     Error,
+    /// By its client, which went away.
+    Left,
     /// With nothing that a client could use.
     Lost(Loss),
 }

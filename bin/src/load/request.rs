@@ -16,6 +16,7 @@ pub(crate) struct Requests {
     mode: Mode,
     streaming: Template,
     whole: Template,
+    renew: Option<u32>,
 }
 
 /// A request in three parts: the session's name stands behind the first, the tag behind the second.
@@ -29,6 +30,7 @@ impl Requests {
     pub(crate) fn new(client: &Client, to: &Address, round: u32) -> Self {
         Self {
             mode: client.stream,
+            renew: client.renew,
             streaming: Template::new(client, to, round, true),
             whole: Template::new(client, to, round, false),
         }
@@ -49,7 +51,10 @@ impl Requests {
             true => &self.streaming,
             false => &self.whole,
         };
-        let name = format!("{:08x}", tag.session);
+        let mut name = format!("{:08x}", tag.session);
+        if let Some(turns) = self.renew {
+            name = format!("{name}-{:x}", tag.turn / turns.max(1));
+        }
         let tag = tag.to_string();
         let parts = [&template.before_name, &name, &template.before_tag, &tag, &template.rest];
         parts.map(String::as_str).concat().into_bytes()
@@ -131,5 +136,37 @@ fn tool(format: Format) -> Value {
         }
         Format::Responses => json!({ "type": "function", "name": TOOL, "parameters": schema }),
         Format::Messages => json!({ "name": TOOL, "input_schema": schema }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load::scenario::parse;
+
+    #[test]
+    fn a_session_goes_by_another_name_after_as_many_turns_as_it_is_to_have() {
+        let to = Address::read("http://127.0.0.1", None).expect("is an address");
+        let names = |text: &str| {
+            let client = parse(text, &|_| None).expect("is valid").client;
+            let requests = Requests::new(&client, &to, 1);
+            let name = |turn| {
+                let tag = Tag {
+                    session: 7,
+                    turn,
+                    nonce: 0,
+                };
+                let request = String::from_utf8(requests.of(tag)).expect("is text");
+                let (_, name) = request.split_once("load-00000001-").expect("has a name");
+                name.split(['/', '\r']).next().unwrap_or_default().to_owned()
+            };
+            [0, 1, 2, 3].map(name)
+        };
+        assert_eq!(names("turns: 9"), ["00000007"; 4]);
+        for format in ["chat", "native"] {
+            let text = format!("turns: 9\nclient: {{ format: {format}, renew: 2 }}");
+            let (one, two) = ("00000007-0", "00000007-1");
+            assert_eq!(names(&text), [one, one, two, two], "{format}");
+        }
     }
 }

@@ -20,7 +20,7 @@ pub(crate) struct Other {
     pub(crate) address: Address,
     /// Its process, where it is one of this machine.
     pub(crate) pid: Option<u32>,
-    /// A scrape that tells what its process uses.
+    /// A scrape that tells what it holds, and what its process uses.
     pub(crate) metrics: Option<String>,
 }
 
@@ -44,15 +44,13 @@ pub(crate) struct Stage {
 
 impl Other {
     fn side(self, name: &'static str) -> Side {
-        let meter = match (self.pid, self.metrics) {
-            (Some(pid), _) => Meter::Process(pid),
-            (None, Some(url)) => Meter::Scrape(url),
-            (None, None) => Meter::None,
-        };
         Side {
             name,
             address: self.address,
-            meter,
+            meter: Meter {
+                process: self.pid,
+                scrape: self.metrics,
+            },
         }
     }
 }
@@ -83,7 +81,7 @@ impl Stage {
                 let started = Other {
                     address: Address::read(&gateway.api, None)?,
                     pid: Some(gateway.pid),
-                    metrics: None,
+                    metrics: Some(format!("{}/metrics", gateway.admin)),
                 };
                 (started.side("gateway"), Some(gateway), Some(simulated))
             }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::process::Usage;
-use super::receipt::{Ending, Receipt};
+use super::receipt::{Ending, Receipt, Refusals};
 
 mod latencies;
 mod points;
@@ -28,6 +28,14 @@ pub(crate) struct Tally {
     pub(crate) errors: BTreeMap<String, u64>,
     pub(crate) lost: BTreeMap<&'static str, u64>,
     pub(crate) not_begun: u64,
+    /// Turns whose clients went away, as the scenario wants.
+    pub(crate) left: u64,
+    /// Refusals (429, 503), also those after which a client came back.
+    pub(crate) refused: u64,
+    /// Those that did not say when to come back.
+    pub(crate) without_advice: u64,
+    /// How long it took to be refused; of a turn that was refused again and again the longest.
+    pub(crate) refusal: Latencies,
     /// From when a turn was due to the last byte of its whole answer.
     pub(crate) turn: Latencies,
     /// To its first word, at the first attempt.
@@ -65,6 +73,10 @@ impl Tally {
             errors: BTreeMap::new(),
             lost: BTreeMap::new(),
             not_begun: 0,
+            left: 0,
+            refused: 0,
+            without_advice: 0,
+            refusal: Latencies::new()?,
             turn: Latencies::new()?,
             first: Latencies::new()?,
             first_failed_over: Latencies::new()?,
@@ -89,6 +101,7 @@ impl Tally {
 
     /// A turn has ended, in this step of the arrivals where any is going on.
     pub(crate) fn end(&mut self, receipt: &Receipt, step: Option<usize>) {
+        self.refusals(&receipt.refusals);
         match receipt.ending {
             Ending::Whole => {
                 self.whole += 1;
@@ -100,13 +113,22 @@ impl Tally {
             }
             Ending::Refused(status) => self.error(status.to_string()),
             Ending::Error => self.error("in_stream".to_owned()),
+            Ending::Left => self.left += 1,
             Ending::Lost(loss) => *self.lost.entry(loss.as_label()).or_default() += 1,
         }
         self.points.end(receipt);
     }
 
+    fn refusals(&mut self, told: &Refusals) {
+        self.refused += u64::from(told.count);
+        self.without_advice += u64::from(told.without_advice);
+        if told.count > 0 {
+            self.refusal.add(told.longest);
+        }
+    }
+
     fn measure(&mut self, receipt: &Receipt) {
-        if receipt.turn.due < self.warm_up {
+        if receipt.slow || receipt.turn.due < self.warm_up {
             return;
         }
         self.turn.add(receipt.took);
@@ -130,6 +152,11 @@ impl Tally {
     pub(crate) fn used(&mut self, now: Option<Usage>, before: Option<Usage>) {
         self.rss = self.rss.max(now.map(|now| now.rss));
         self.cpu = now.zip(before).map(|(now, before)| now.cpu.saturating_sub(before.cpu));
+    }
+
+    /// Turns that have ended, however.
+    pub(crate) fn ended(&self) -> u64 {
+        self.whole + self.left + self.errors_in_all() + self.lost_in_all()
     }
 
     /// Turns that ended with a proper error.

@@ -8,16 +8,16 @@ use std::process::{Command, Output};
 use serde_json::{Value, json};
 
 /// A folder of its own, gone with the test.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let folder = std::env::temp_dir().join(format!("understudy-load-test-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).expect("a folder");
         Self(folder)
     }
 
-    fn file(&self, name: &str, text: &str) -> String {
+    pub(crate) fn file(&self, name: &str, text: &str) -> String {
         let file = self.0.join(name);
         fs::write(&file, text).expect("written");
         file.display().to_string()
@@ -30,12 +30,12 @@ impl Drop for Folder {
     }
 }
 
-fn load(arguments: &[&str]) -> Output {
+pub(crate) fn load(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_understudy"));
     command.args(["load", "--json"]).args(arguments).output().expect("runs")
 }
 
-fn report(output: &Output) -> Value {
+pub(crate) fn report(output: &Output) -> Value {
     let told = serde_json::from_slice(&output.stdout);
     told.unwrap_or_else(|_| panic!("{}", String::from_utf8_lossy(&output.stderr)))
 }
@@ -160,7 +160,42 @@ fn the_schema_of_scenarios_is_printed() {
     assert_eq!(report(&output)["title"], "scenario of understudy load");
 }
 
-fn free_port() -> SocketAddr {
+pub(crate) fn free_port() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     listener.local_addr().expect("an address")
+}
+
+/// A scenario of `examples/load`, played in less time: what was lost, what ended with an error, and its page.
+fn example(name: &str, lasts: &str) -> (Value, String) {
+    let folder = Folder::new(name);
+    let scenario = format!("{}/../examples/load/{name}.yaml", env!("CARGO_MANIFEST_DIR"));
+    let page = folder.0.join("report.html").display().to_string();
+    let told = report(&load(&["--scenario", &scenario, "--lasts", lasts, "--html", &page]));
+    let page = fs::read_to_string(page).expect("a page");
+    (told, page)
+}
+
+#[test]
+fn the_examples_of_faults_and_of_reloads_lose_no_turn_and_their_pages_need_nobody_else() {
+    for (name, happened) in [("outage", "/failed_over"), ("reloads", "/reloads/applied")] {
+        let (told, page) = example(name, "3s");
+        let gateway = &told["gateways"][0];
+        assert_eq!(
+            (&gateway["lost"], &gateway["errors"]),
+            (&json!({}), &json!({})),
+            "{name}: {told:#}"
+        );
+        assert!(
+            gateway.pointer(happened).and_then(Value::as_u64) > Some(0),
+            "{name}: {told:#}"
+        );
+        let own = gateway["url"].as_str().expect("a URL");
+        let others = page.replace(own, "");
+        for needed in [
+            "http:", "https:", "//", "src=", "href=", "<script", "<link", "@import", "url(",
+        ] {
+            assert!(!others.contains(needed), "{name}: {needed}");
+        }
+        assert!(page.contains("<polyline") && page.ends_with("</html>\n"), "{name}");
+    }
 }

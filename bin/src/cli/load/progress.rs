@@ -40,7 +40,7 @@ impl Progress {
             return;
         }
         let tally = glance.tally;
-        let ended = tally.whole + tally.errors_in_all() + tally.lost_in_all();
+        let ended = tally.ended();
         let by_time = self.length.map(|length| glance.at.div_duration_f64(length));
         let by_turns = self.turns.map(|turns| ended as f64 / turns as f64);
         let part = by_time.unwrap_or_default().max(by_turns.unwrap_or_default());

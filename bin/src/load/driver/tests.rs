@@ -32,11 +32,9 @@ async fn driven(text: &str, url: &str, watch: impl FnMut(&Tally)) -> Tally {
             to: &to,
             requests: Requests::new(&scenario.client, &to, 1),
             expected: &expected,
-            format: scenario.client.format,
-            timeout: scenario.timeout,
-            open_loop: scenario.arrivals.is_some(),
+            scenario: &scenario,
         },
-        meter: &Meter::None,
+        meter: &Meter::default(),
         stop: &stop,
         seed: 1,
     };
@@ -170,4 +168,39 @@ async fn answers_that_never_pause_keep_nobody_from_looking() {
     let text = "sessions: 50\nduration: 300ms\nclient: { stream: never }";
     let tally = driven(text, &simulator.base_url("a"), |_| looks += 1).await;
     assert!(looks >= 1 && tally.lost_in_all() == 0, "{looks}");
+}
+
+#[tokio::test]
+async fn who_goes_away_is_neither_whole_nor_lost_and_the_others_wait() {
+    let hang = json!({ "head": false, "body": "", "then": "hang" });
+    let text = "sessions: 2\nturns: 2\nclient: { leaves: { one_in: 1, after: 20ms } }";
+    let tally = played(text, hang).await;
+    assert_eq!((summary(&tally), tally.left), ((4, 0, vec![], vec![]), 4));
+    let text = "sessions: 3\nturns: 2\nclient: { leaves: { one_in: 1, after: 9m } }";
+    let tally = played(text, answer(|_| {})).await;
+    assert_eq!((summary(&tally), tally.left), ((6, 6, vec![], vec![]), 0));
+}
+
+#[tokio::test]
+async fn who_takes_its_time_reads_all_of_it_and_is_not_measured() {
+    let text = format!("{}, slow: {{ one_in: 1, every: 1ms }} }}", FEW.trim_end_matches(" }"));
+    let tally = played(&text, answer(|_| {})).await;
+    assert_eq!(summary(&tally), (6, 6, vec![], vec![]));
+    assert_eq!((tally.turn.count(), tally.first.count()), (0, 0));
+}
+
+#[tokio::test]
+async fn who_is_told_to_come_back_does_so_no_more_often_than_it_may() {
+    let text = format!("{}, retries: 2 }}", FEW.trim_end_matches(" }"));
+    let busy = json!({ "status": 503, "headers": { "retry-after": "0" }, "body": { "error": {} } });
+    let tally = played(&text, busy.clone()).await;
+    assert_eq!(summary(&tally), (6, 0, vec![("503", 6)], vec![]));
+    assert_eq!((tally.refused, tally.without_advice, tally.refusal.count()), (18, 0, 6));
+    let script = json!({ "default": { "calls": [busy, answer(|_| {})] } });
+    let plan = serde_json::from_value(script).expect("is a plan");
+    let simulator = Simulator::start(plan, SimOptions::default()).await.expect("starts");
+    let tally = driven(&text, &simulator.base_url("a"), |_| {}).await;
+    assert_eq!((summary(&tally), tally.refused), ((6, 6, vec![], vec![]), 1));
+    let tally = played(FEW, json!({ "status": 429, "body": { "error": {} } })).await;
+    assert_eq!((tally.refused, tally.without_advice), (6, 6), "nobody said when");
 }

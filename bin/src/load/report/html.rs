@@ -55,7 +55,7 @@ fn expectations(report: &Report) -> String {
 /// A column for each gateway, and one for their ratio.
 fn figures(report: &Report) -> String {
     type Cell = fn(&Figures) -> String;
-    let rows: [(&str, Cell); 13] = [
+    let rows: [(&str, Cell); 15] = [
         ("", |it| format!("{}<br><small>{}</small>", it.name, escaped(&it.url))),
         ("turns", |it| it.turns.to_string()),
         ("whole", |it| it.whole.to_string()),
@@ -63,6 +63,8 @@ fn figures(report: &Report) -> String {
         ("failed over", |it| it.failed_over.to_string()),
         ("errors", |it| counts(it.errors_in_all(), &it.errors)),
         ("lost", |it| counts(it.lost_in_all(), &it.lost)),
+        ("left by their clients", |it| it.left.to_string()),
+        ("refused after", |it| quantiles(&it.refused_ms)),
         ("turn", |it| quantiles(&it.turn_ms)),
         ("first word", |it| quantiles(&it.first_ms)),
         ("a failover adds", |it| quantiles(&it.failover_ms)),

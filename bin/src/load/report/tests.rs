@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::load::agenda::Turn;
-use crate::load::receipt::{Ending, Loss, Receipt};
+use crate::load::receipt::{Ending, Loss, Receipt, Refusals};
 use crate::load::scenario::parse;
 use crate::load::tally::Tally;
 use crate::load::verdict::Flaw;
@@ -28,6 +28,8 @@ fn tally(took: u64) -> Tally {
             first: Some(Duration::from_millis(took / 2)),
             took: Duration::from_millis(took),
             attempts: 1 + number / 90,
+            refusals: Refusals::default(),
+            slow: false,
             ending,
         };
         tally.end(&receipt, Some(0));
@@ -51,6 +53,7 @@ fn measured(name: &'static str, took: [u64; 3]) -> Measured {
         url: "http://gateway/v1".to_owned(),
         rounds: took.map(tally).to_vec(),
         reloads: None,
+        left: None,
     }
 }
 
@@ -111,6 +114,11 @@ fn each_expectation_is_judged_and_what_is_unknown_does_not_hold() {
         ("max_cpu_ratio: 1.1", false),
         ("min_reloads: 1", false),
         ("max_not_begun: 0", true),
+        ("min_refused: 1", false),
+        ("max_without_retry_after: 0", true),
+        ("max_refused_p99: 1h", false),
+        ("max_rss_growth: { from: 1ms, ratio: 9 }", false),
+        ("max_left: { threads: 9 }", false),
     ] {
         assert_eq!(report(expect, &sides).holds(), holds, "{expect}");
     }

@@ -63,6 +63,17 @@ fn turns(text: &mut String, it: &Figures) {
     );
     let _ = writeln!(text, "  errors   {}", counts(it.errors_in_all(), &it.errors));
     let _ = writeln!(text, "  lost     {}", counts(it.lost_in_all(), &it.lost));
+    if it.left > 0 {
+        let _ = writeln!(text, "  left     {} by clients that did not wait", it.left);
+    }
+    if it.refused > 0 {
+        let (times, without) = (in_line(&it.refused_ms), it.refused_without_retry_after);
+        let _ = writeln!(
+            text,
+            "  refused  {} times, {without} without Retry-After, after {times}",
+            it.refused
+        );
+    }
     if it.not_begun > 0 {
         let _ = writeln!(
             text,

@@ -42,6 +42,10 @@ impl Default for Client {
             history: 0,
             tool: false,
             check: Check::Echo,
+            retries: 0,
+            renew: None,
+            leaves: None,
+            slow: None,
         }
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use schemars::JsonSchema;
 
+use super::rest::{self, Growth, Left};
 use crate::config::document::{Bytes, Decimal, Time, Whole};
 use crate::config::field::Field;
 
@@ -53,6 +54,19 @@ pub(crate) struct Expect {
     /// The most memory that the gateway may hold.
     #[schemars(with = "Option<Bytes>")]
     pub(crate) max_rss: Option<usize>,
+    /// How much memory may grow once the gateway is warm, in each round.
+    pub(crate) max_rss_growth: Option<Growth>,
+    /// How much more than before the load the gateway may hold after it.
+    pub(crate) max_left: Option<Left>,
+    /// The fewest refusals (429 and 503), those after which a client came back included.
+    #[schemars(with = "Option<Most>")]
+    pub(crate) min_refused: Option<u32>,
+    /// The most refusals that do not say when to come back.
+    #[schemars(with = "Option<Most>")]
+    pub(crate) max_without_retry_after: Option<u32>,
+    /// The longest that 99 of 100 turns that were refused may have waited for it.
+    #[schemars(with = "Option<Time>")]
+    pub(crate) max_refused_p99: Option<Duration>,
     /// The median of turns, against the other gateway's (`--compare`).
     #[schemars(with = "Option<Decimal>")]
     pub(crate) max_p50_ratio: Option<f64>,
@@ -73,6 +87,8 @@ pub(super) fn read(field: &Field<'_>, expect: &mut Expect) {
             ("min_whole", &mut expect.min_whole),
             ("min_failed_over", &mut expect.min_failed_over),
             ("min_reloads", &mut expect.min_reloads),
+            ("min_refused", &mut expect.min_refused),
+            ("max_without_retry_after", &mut expect.max_without_retry_after),
         ] {
             *most = keys.key(name).whole(Most::RANGE);
         }
@@ -81,6 +97,7 @@ pub(super) fn read(field: &Field<'_>, expect: &mut Expect) {
             ("max_p99", &mut expect.max_p99),
             ("max_first_p99", &mut expect.max_first_p99),
             ("max_failover_p99", &mut expect.max_failover_p99),
+            ("max_refused_p99", &mut expect.max_refused_p99),
         ] {
             *longest = keys.key(name).duration();
         }
@@ -94,5 +111,12 @@ pub(super) fn read(field: &Field<'_>, expect: &mut Expect) {
             *number = keys.key(name).decimal();
         }
         expect.max_rss = keys.key("max_rss").size();
+        let (growth, left) = (keys.key("max_rss_growth"), keys.key("max_left"));
+        expect.max_rss_growth = if growth.is_absent() {
+            None
+        } else {
+            rest::growth(&growth)
+        };
+        expect.max_left = (!left.is_absent()).then(|| rest::left(&left));
     });
 }

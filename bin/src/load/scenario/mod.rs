@@ -11,17 +11,22 @@ use crate::config::schema::schema_of;
 
 mod defaults;
 mod expect;
+mod length;
 mod read;
+mod rest;
 #[cfg(test)]
 mod tests;
 mod words;
 
 pub(crate) use expect::Expect;
 pub(crate) use read::parse;
+pub(crate) use rest::Left;
 pub(crate) use words::{Check, Format, Mode, Spacing, Trouble};
 
 /// The most upstream steps, faults and rounds that a scenario may have.
 pub(crate) type Few = Whole<1, 100>;
+/// One turn in so many.
+pub(crate) type OneIn = Whole<1, 1_000_000>;
 /// None, or some.
 pub(crate) type Some0 = Whole<0, 1_000>;
 
@@ -131,6 +136,40 @@ pub(crate) struct Client {
     /// and ended (default echo).
     #[schemars(with = "Option<Word<Check>>")]
     pub(crate) check: Check,
+    /// How often a client that is refused (429 or 503) comes back, each time when it was told to (default never).
+    #[schemars(with = "Option<Some0>")]
+    pub(crate) retries: u32,
+    /// After so many turns a session goes by another name, as if it were a new one (default never).
+    #[schemars(with = "Option<Count>")]
+    pub(crate) renew: Option<u32>,
+    /// Clients that go away without waiting for their answer; their turns are neither whole nor lost.
+    pub(crate) leaves: Option<Leaves>,
+    /// Clients that take their time to read; their latencies are not measured.
+    pub(crate) slow: Option<Slow>,
+}
+
+/// Who goes away, and when.
+#[derive(Clone, Copy, Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Leaves {
+    /// One turn in so many.
+    #[schemars(with = "OneIn")]
+    pub(crate) one_in: u32,
+    /// How long after its turn was begun; who has the answer by then stays.
+    #[schemars(with = "Time")]
+    pub(crate) after: Duration,
+}
+
+/// Who reads slowly, and how.
+#[derive(Clone, Copy, Debug, JsonSchema)]
+#[schemars(deny_unknown_fields)]
+pub(crate) struct Slow {
+    /// One turn in so many.
+    #[schemars(with = "OneIn")]
+    pub(crate) one_in: u32,
+    /// The pause behind each piece that is read.
+    #[schemars(with = "Time")]
+    pub(crate) every: Duration,
 }
 
 /// A simulated upstream.
@@ -185,16 +224,6 @@ pub(crate) struct Reloads {
     /// The plugins that are replaced, by id. Without any the configuration is changed.
     #[schemars(with = "Option<Vec<String>>")]
     pub(crate) plugins: Vec<String>,
-}
-
-impl Scenario {
-    /// How long turns begin, where that is known.
-    pub(crate) fn length(&self) -> Option<Duration> {
-        match &self.arrivals {
-            Some(arrivals) => Some(arrivals.steps.iter().map(|step| step.lasts).sum()),
-            None => self.duration,
-        }
-    }
 }
 
 /// The JSON Schema of scenarios.

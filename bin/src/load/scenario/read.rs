@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::{Client, Few, Format, Reloads, Scenario, Some0, expect};
+use super::{Few, Reloads, Scenario, expect};
 use crate::config::compiled::Compiled;
 use crate::config::field::{Field, Reading, Section};
 use crate::config::{ConfigError, Environment, Problem, ServerConfig, raw};
 use crate::load::plan;
 
+mod clients;
 mod times;
 mod upstreams;
 
@@ -65,7 +66,7 @@ fn scenario(root: &Field<'_>) -> Scenario {
         it.connections = up_to(&keys.key("connections"), MOST_CONNECTIONS).unwrap_or(it.connections);
         it.rounds = keys.key("rounds").whole(Few::RANGE);
         times::times(keys, &mut it);
-        client(&keys.key("client"), &mut it.client);
+        clients::client(&keys.key("client"), &mut it.client);
         it.upstreams = upstreams::upstreams(&keys.key("upstreams"));
         it.gateway = keys
             .key("gateway")
@@ -77,30 +78,6 @@ fn scenario(root: &Field<'_>) -> Scenario {
     });
     it.connections = it.connections.min(it.sessions);
     it
-}
-
-fn client(field: &Field<'_>, client: &mut Client) {
-    field.section(|keys| {
-        client.format = keys.key("format").choice().unwrap_or(client.format);
-        client.stream = keys.key("stream").choice().unwrap_or(client.stream);
-        if let Some(model) = keys.key("model").text() {
-            client.model = model.value;
-        }
-        client.agent = keys.key("agent").text().map(|agent| agent.value);
-        client.prompt = size(&keys.key("prompt")).unwrap_or(client.prompt);
-        let (history, tool) = (keys.key("history"), keys.key("tool"));
-        client.history = history.whole(Some0::RANGE).unwrap_or_default();
-        client.tool = tool.flag().unwrap_or_default();
-        client.check = keys.key("check").choice().unwrap_or(client.check);
-        for field in [history, tool] {
-            if client.format == Format::Native && !field.is_absent() {
-                field.refuse(
-                    "is not for the native API",
-                    "remove it: the gateway keeps the transcript and has the tools",
-                );
-            }
-        }
-    });
 }
 
 fn reloads(field: &Field<'_>) -> Reloads {
@@ -121,7 +98,7 @@ fn reloads(field: &Field<'_>) -> Reloads {
     reloads
 }
 
-fn needed(field: &Field<'_>, fix: &str) {
+pub(super) fn needed(field: &Field<'_>, fix: &str) {
     if field.is_absent() {
         field.refuse("is missing", fix);
     }

@@ -67,7 +67,7 @@ fn short_examples_take_less_than_a_minute() {
 fn reader_and_schema_know_the_same_keys_everywhere() {
     let mut found = Vec::new();
     sections(&schema(), &[], &mut found);
-    assert_eq!(found.len(), 8, "{found:#?}");
+    assert_eq!(found.len(), 12, "{found:#?}");
     for (place, keys) in found {
         assert_eq!(keys_read_at(&place, |text| read(text).err()), keys, "in {place:?}");
     }
@@ -98,6 +98,14 @@ fn what_the_reader_refuses_by_kind_word_or_range_does_not_fit_either() {
         (
             "reloads: { every: 2s, plugins: [canon] }",
             "reloads: { every: 2s, plugins: canon }",
+        ),
+        (
+            "client: { leaves: { one_in: 50, after: 50ms }, slow: { one_in: 9, every: 5ms }, retries: 3, renew: 20 }",
+            "client: { leaves: { one_in: 0, after: 50ms } }",
+        ),
+        (
+            "expect: { max_left: { within: 9s, threads: 2 }, max_rss_growth: { from: 1s, ratio: 1.05 } }",
+            "expect: { max_left: { threads: some } }",
         ),
         ("sessions: ", "session: 5"),
         (

@@ -62,9 +62,12 @@ impl Points {
         match receipt.ending {
             Ending::Whole => {
                 self.open.whole += 1;
-                self.took.add(receipt.took);
+                if !receipt.slow {
+                    self.took.add(receipt.took);
+                }
             }
             Ending::Refused(_) | Ending::Error => self.open.errors += 1,
+            Ending::Left => {}
             Ending::Lost(_) => self.open.lost += 1,
         }
     }
@@ -95,6 +98,21 @@ impl Points {
             self.list = pairs.collect();
             self.interval *= 2;
         }
+    }
+
+    /// Memory at the end over that at `from`, each the median of a tenth of the time between; `None` where it is not known.
+    pub(crate) fn rss_growth(&self, from: Duration) -> Option<f64> {
+        let end = self.list.last().map(|point| point.at + point.lasts)?;
+        let tenth = end.checked_sub(from)? / 10;
+        let median = |within: &dyn Fn(&Point) -> bool| {
+            let known = self.list.iter().filter(|point| within(point));
+            let mut known: Vec<u64> = known.filter_map(|point| point.rss).collect();
+            known.sort_unstable();
+            known.get(known.len() / 2).map(|rss| *rss as f64)
+        };
+        let warm = median(&|point| point.at + point.lasts >= from && point.at <= from + tenth)?;
+        let last = median(&|point| point.at + point.lasts + tenth >= end)?;
+        (warm > 0.0).then(|| last / warm)
     }
 
     pub(crate) fn list(&self) -> &[Point] {

@@ -15,6 +15,8 @@ fn receipt(due: u64, took: u64, attempts: u32, ending: Ending) -> Receipt {
         first: Some(Duration::from_millis(took / 2)),
         took: Duration::from_millis(took),
         attempts,
+        refusals: Refusals::default(),
+        slow: false,
         ending,
     }
 }
@@ -31,11 +33,13 @@ fn each_turn_is_counted_once_where_it_belongs() {
         (Ending::Refused(503), Some(0)),
         (Ending::Error, None),
         (Ending::Lost(Loss::TimedOut), None),
+        (Ending::Left, None),
     ] {
         tally.begin(Duration::ZERO);
         tally.end(&receipt(1, 10, 1, ending), step);
     }
-    assert_eq!((tally.begun, tally.whole, tally.failed_over), (4, 1, 0));
+    assert_eq!((tally.begun, tally.whole, tally.failed_over), (5, 1, 0));
+    assert_eq!((tally.left, tally.ended()), (1, 5));
     assert_eq!((tally.errors_in_all(), tally.lost_in_all()), (2, 1));
     assert_eq!(tally.errors.keys().collect::<Vec<_>>(), ["503", "in_stream"]);
     assert_eq!(tally.steps, [0, 1]);
@@ -92,4 +96,33 @@ fn usage_is_what_was_used_meanwhile() {
     assert_eq!((tally.cpu, tally.rss), (Some(Duration::from_secs(5)), Some(900)));
     tally.used(None, usage(2, 1));
     assert_eq!((tally.cpu, tally.rss), (None, Some(900)));
+}
+
+/// Points of a second, with this memory in each.
+fn points(rss: impl IntoIterator<Item = u64>) -> Points {
+    let mut points = tally().points;
+    for (second, rss) in (1..).zip(rss) {
+        let cpu = Duration::ZERO;
+        points.close(Duration::from_secs(second), Some(Usage { cpu, rss }));
+    }
+    points
+}
+
+#[test]
+fn growth_is_from_when_it_was_warm_and_no_moment_makes_it() {
+    let growth = |rss: &dyn Fn(u64) -> u64, from| points((0..100).map(rss)).rss_growth(Duration::from_secs(from));
+    let close = |growth: Option<f64>, to: f64| growth.is_some_and(|growth| (growth - to).abs() < 0.05);
+    // it starts up, and is level from then on
+    let level = |second: u64| if second < 20 { 10 + second } else { 100 };
+    assert!(close(growth(&level, 20), 1.0) && growth(&level, 0) > Some(3.0));
+    assert!(close(growth(&|second| if second < 50 { 100 } else { 200 }, 20), 2.0));
+    // one that is high for a moment, at the beginning or at the end
+    for moment in [20, 99] {
+        assert!(close(
+            growth(&|second| if second == moment { 900 } else { 100 }, 20),
+            1.0
+        ));
+    }
+    assert_eq!(growth(&level, 101), None, "it was over by then");
+    assert_eq!(Points::new().expect("there is memory").rss_growth(Duration::ZERO), None);
 }
