@@ -43,7 +43,7 @@ enum Outcome {
 fn main() -> io::Result<ExitCode> {
     let mut out = io::stdout().lock();
     if let Some(file) = alone::asked_for() {
-        return Ok(alone::answer(&play_file(&file), &mut out)?);
+        return alone::answer(&play_file(&file), &mut out);
     }
     let named = std::env::var_os("UNDERSTUDY_CASES").map(PathBuf::from);
     let folder = named.as_deref().unwrap_or(Path::new("../shared/cases"));

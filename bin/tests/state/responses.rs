@@ -140,7 +140,7 @@ async fn a_response_that_cannot_be_kept_has_no_end() {
     let place = Place::new().await;
     place.write(&place.configured("one", "", ""));
     place.serve().end();
-    let gateway = place.start(place.limited(&["serve"], 4 << 10));
+    let gateway = place.start(place.limited(&["serve"], &["-S -f 4096"]));
     let asker = Asker::of(&gateway);
     let (long, mut last, mut kept) = ("x".repeat(100_000), None, 0);
     while let Some(id) = asker.ask(None, &long, kept % 2 == 0).await {

@@ -124,7 +124,7 @@ async fn what_was_visible_before_the_disk_was_full_is_on_it_once_there_is_room()
     let soon = "defaults: { session: { durability: interval, interval: 20ms } }\n";
     place.write(&place.configured("one", "", soon));
     place.serve().end();
-    let gateway = place.start(place.limited(&["serve"], 4 << 10));
+    let gateway = place.start(place.limited(&["serve"], &["-S -f 4096"]));
     let (talk, long, mut acknowledged) = (gateway.talk(), "x".repeat(50_000), 0);
     while talk.turn(&format!("s{acknowledged}"), &long, false).await == Some(true) {
         acknowledged += 1;
