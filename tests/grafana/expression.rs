@@ -85,6 +85,8 @@ mod tests {
         for text in [
             "sum(rate(understudy_turns_totl[5m]))",
             "sum(rate(understudy_turns_total{otcome=\"ok\"}[5m]))",
+            "sum(rate(understudy_turns_total{outcome=\"okay\"}[5m]))",
+            "sum(rate(understudy_turns_total{outcome=~\"ok|eror\"}[5m]))",
             "sum by (reason) (rate(understudy_turns_total[5m]))",
             "sum(rate(understudy_sessions[5m]))",
             "histogram_quantile(0.9, sum by (hook) (rate(understudy_hook_duration_seconds_bucket[5m])))",

@@ -8,6 +8,7 @@ use promql_parser::parser::{
 };
 
 use crate::catalog::Catalog;
+use crate::values;
 
 pub(crate) type Labels = BTreeSet<String>;
 
@@ -36,6 +37,8 @@ fn of_selector(selector: &VectorSelector, catalog: &Catalog, faults: &mut Vec<St
         if !series.labels.contains(&matcher.name) {
             faults.push(format!("`{name}` has no label `{}`", matcher.name));
         }
+        let never = values::never(name, &matcher.name, &matcher.value).into_iter();
+        faults.extend(never.map(|value| format!("`{}` of `{name}` is never `{value}`", matcher.name)));
     }
     series.labels.clone()
 }

@@ -119,12 +119,9 @@ fn layout(dashboard: &Dashboard) -> Vec<String> {
     let mut faults = Vec::new();
     for panel in &dashboard.panels {
         let place = &panel.grid_pos;
-        let cells = (place.y..place.y + place.h).flat_map(|y| (place.x..place.x + place.w).map(move |x| (x, y)));
+        let mut cells = (place.y..place.y + place.h).flat_map(|y| (place.x..place.x + place.w).map(move |x| (x, y)));
         let rules = [
-            (
-                cells.fold(true, |free, cell| taken.insert(cell) && free),
-                "lies on another panel",
-            ),
+            (cells.all(|cell| taken.insert(cell)), "lies on another panel"),
             (place.x + place.w <= 24, "goes beyond the right edge"),
             (ids.insert(panel.id), "has another panel's id"),
             (titles.insert(&*panel.title), "has another panel's title"),

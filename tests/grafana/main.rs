@@ -11,6 +11,7 @@ mod lint;
 mod rules;
 mod runbooks;
 mod selectors;
+mod values;
 
 use std::fs;
 use std::path::{Path, PathBuf};
