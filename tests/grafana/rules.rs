@@ -239,6 +239,21 @@ mod tests {
     }
 
     #[test]
+    fn what_is_mounted_and_scraped_is_where_the_others_look_for_it() {
+        let compose = read("grafana/compose.yml");
+        let dashboards = read("grafana/provisioning/dashboards/understudy.yml");
+        let (_, path) = dashboards.split_once("path: ").expect("a path");
+        assert!(compose.contains(&format!("./dashboards:{}:ro", path.trim())));
+        assert!(compose.contains("./provisioning:/etc/grafana/provisioning:ro"));
+        assert!(read("grafana/provisioning/datasources/understudy.yml").contains("uid: understudy-prometheus"));
+        let prometheus = read("grafana/prometheus/prometheus.yml");
+        let absent = RuleFile::alerts()
+            .rules()
+            .any(|rule| rule.expr.contains("absent(up{job=\"understudy\"})"));
+        assert!(absent && prometheus.contains("job_name: understudy\n"));
+    }
+
+    #[test]
     fn a_recording_rule_has_a_level_a_metric_and_an_operation() {
         let faults = |name: &str| {
             let text = format!("groups: [{{ rules: [{{ record: \"{name}\", expr: \"sum by (job) (up)\" }}] }}]");
