@@ -41,7 +41,7 @@ const OTHERS: [(&str, &[&str]); 7] = [
     ("metrics", &["actors"]),
     ("metrics-exporter-prometheus", &["actors"]),
     ("reqwest", &["providers", "plugins", "bin", "tests"]),
-    ("serde-saphyr", &["bin"]),
+    ("serde-saphyr", &["bin", "tests"]),
 ];
 
 pub(crate) fn check(workspace: &Workspace) -> Vec<Violation> {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::figures::{Figures, millis};
+use super::figures::{Figures, Quantiles, millis};
 use super::report::ratios::Ratios;
 use super::scenario::{Expect, Left};
 
@@ -19,33 +19,70 @@ pub(crate) struct Outcome {
     pub(crate) holds: bool,
 }
 
+/// What is looked at: its key, its limit where one is set, and what came of it.
+type Looked = (&'static str, Option<f64>, Option<f64>);
+
 /// Judges the first gateway; ratios are of it and the other one.
 pub(crate) fn judge(expect: &Expect, of: &Figures, ratios: Option<&Ratios>) -> Vec<Outcome> {
-    let count = |limit: Option<u32>| limit.map(f64::from);
-    let time = |limit: Option<Duration>| limit.map(millis);
-    let float = |count: u64| Some(count as f64);
-    let reloads = of.reloads.as_ref().map_or(0, |reloads| reloads.applied);
-    let at_most = [
+    let most = [
+        counts(expect, of),
+        times(expect, of),
+        sizes(expect, of),
+        compared(expect, ratios),
+    ];
+    let most = most.into_iter().flatten();
+    let least = least(expect, of).into_iter();
+    most.filter_map(|it| outcome(it, |value, limit| value <= limit))
+        .chain(least.filter_map(|it| outcome(it, |value, limit| value >= limit)))
+        .collect()
+}
+
+fn counts(expect: &Expect, of: &Figures) -> Vec<Looked> {
+    vec![
         ("max_lost", count(expect.max_lost), float(of.lost_in_all())),
         ("max_errors", count(expect.max_errors), float(of.errors_in_all())),
         ("max_not_begun", count(expect.max_not_begun), float(of.not_begun)),
+        (
+            "max_without_retry_after",
+            count(expect.max_without_retry_after),
+            float(of.refused_without_retry_after),
+        ),
+    ]
+}
+
+fn times(expect: &Expect, of: &Figures) -> Vec<Looked> {
+    let time = |limit: Option<Duration>| limit.map(millis);
+    let p99 = |of: &Quantiles| of.get("p99").copied();
+    vec![
         ("max_p50", time(expect.max_p50), of.turn_ms.get("p50").copied()),
-        ("max_p99", time(expect.max_p99), of.turn_ms.get("p99").copied()),
-        (
-            "max_first_p99",
-            time(expect.max_first_p99),
-            of.first_ms.get("p99").copied(),
-        ),
-        (
-            "max_failover_p99",
-            time(expect.max_failover_p99),
-            of.failover_ms.get("p99").copied(),
-        ),
+        ("max_p99", time(expect.max_p99), p99(&of.turn_ms)),
+        ("max_first_p99", time(expect.max_first_p99), p99(&of.first_ms)),
+        ("max_failover_p99", time(expect.max_failover_p99), p99(&of.failover_ms)),
+        ("max_refused_p99", time(expect.max_refused_p99), p99(&of.refused_ms)),
+    ]
+}
+
+/// Memory, and what is left when the load is over.
+fn sizes(expect: &Expect, of: &Figures) -> Vec<Looked> {
+    let growth = expect.max_rss_growth.as_ref().map(|growth| growth.ratio);
+    let mut looked = vec![
         (
             "max_rss",
             expect.max_rss.map(|limit| limit as f64),
-            of.rss_bytes.map(|rss| rss as f64),
+            of.rss_bytes.and_then(float),
         ),
+        ("max_rss_growth", growth, of.rss_growth),
+    ];
+    looked.extend(expect.max_left.iter().flat_map(Left::limits).map(|(holding, limit)| {
+        let (name, remains) = (holding.as_label(), of.remains.as_ref());
+        let value = remains.and_then(|it| it.get(name)).map(|left| *left as f64);
+        (name, Some(f64::from(limit)), value)
+    }));
+    looked
+}
+
+fn compared(expect: &Expect, ratios: Option<&Ratios>) -> Vec<Looked> {
+    vec![
         (
             "max_p50_ratio",
             expect.max_p50_ratio,
@@ -61,52 +98,30 @@ pub(crate) fn judge(expect: &Expect, of: &Figures, ratios: Option<&Ratios>) -> V
             expect.max_cpu_ratio,
             ratios.and_then(|ratios| ratios.cpu),
         ),
-    ];
-    let after = [
-        (
-            "max_refused_p99",
-            time(expect.max_refused_p99),
-            of.refused_ms.get("p99").copied(),
-        ),
-        (
-            "max_without_retry_after",
-            count(expect.max_without_retry_after),
-            float(of.refused_without_retry_after),
-        ),
-        (
-            "max_rss_growth",
-            expect.max_rss_growth.map(|growth| growth.ratio),
-            of.rss_growth,
-        ),
-    ];
-    let left = expect.max_left.iter().flat_map(Left::limits).map(|(holding, limit)| {
-        let (name, remains) = (holding.as_label(), of.remains.as_ref());
-        let value = remains.and_then(|it| it.get(name)).map(|left| *left as f64);
-        (name, Some(f64::from(limit)), value)
-    });
-    let at_least = [
+    ]
+}
+
+fn least(expect: &Expect, of: &Figures) -> Vec<Looked> {
+    let reloads = of.reloads.as_ref().map_or(0, |reloads| reloads.applied);
+    vec![
         ("min_whole", count(expect.min_whole), float(of.whole)),
         ("min_failed_over", count(expect.min_failed_over), float(of.failed_over)),
         ("min_reloads", count(expect.min_reloads), float(reloads)),
         ("min_refused", count(expect.min_refused), float(of.refused)),
         ("min_goodput", expect.min_goodput, Some(of.goodput)),
         ("min_goodput_ratio", expect.min_goodput_ratio, of.goodput_ratio()),
-    ];
-    let most = at_most
-        .into_iter()
-        .chain(after)
-        .chain(left)
-        .filter_map(|it| outcome(it, |value, limit| value <= limit));
-    let least = at_least
-        .into_iter()
-        .filter_map(|it| outcome(it, |value, limit| value >= limit));
-    most.chain(least).collect()
+    ]
 }
 
-fn outcome(
-    (name, limit, value): (&'static str, Option<f64>, Option<f64>),
-    holds: fn(f64, f64) -> bool,
-) -> Option<Outcome> {
+fn count(limit: Option<u32>) -> Option<f64> {
+    limit.map(f64::from)
+}
+
+fn float(count: u64) -> Option<f64> {
+    Some(count as f64)
+}
+
+fn outcome((name, limit, value): Looked, holds: fn(f64, f64) -> bool) -> Option<Outcome> {
     let limit = limit?;
     Some(Outcome {
         name,

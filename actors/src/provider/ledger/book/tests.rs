@@ -106,7 +106,8 @@ fn a_probe_that_is_out_while_credentials_change_holds_up_nobody() {
 
 #[test]
 fn another_place_or_another_spread_is_clean() {
-    let changes: [(fn(&mut ProviderSettings), bool); 4] = [
+    type Change = fn(&mut ProviderSettings);
+    let changes: [(Change, bool); 4] = [
         (|provider| provider.base_url = "http://elsewhere".into(), false),
         (|provider| provider.api = Api::Gemini, false),
         (|provider| provider.aggregator = !provider.aggregator, true),
