@@ -94,6 +94,8 @@ pub struct Served {
     left: Notify,
     stopped: CancellationToken,
     disposal: OnceLock<Disposal>,
+    /// Whether its retirement is arranged, though nobody has begun it.
+    leaves: AtomicBool,
     /// Why it will not serve any more, though its code has not failed.
     given_up: OnceLock<&'static str>,
     arbiter: OnceLock<ArbiterHandle>,
@@ -167,6 +169,7 @@ impl Served {
             left: Notify::new(),
             stopped: CancellationToken::new(),
             disposal: OnceLock::new(),
+            leaves: AtomicBool::new(false),
             given_up: OnceLock::new(),
             arbiter: OnceLock::new(),
             supervision: supervision.clone(),

@@ -115,13 +115,19 @@ impl Served {
         }
     }
 
+    /// It will be retired: it counts as not having let go from now on, though nobody has begun yet.
+    pub fn leave(&self) {
+        self.leaves.store(true, Ordering::Release);
+    }
+
     /// How its going stands; done where nobody has asked for it.
     pub fn cleanup(&self) -> Cleanup {
-        let disposal = self.disposal.get().map(|disposal| match disposal.peek() {
-            None => Cleanup::Late,
-            Some(Ok(())) => Cleanup::Done,
-            Some(Err(_)) => Cleanup::Rejected,
-        });
+        let disposal = match self.disposal.get().map(Shared::peek) {
+            None => self.leaves.load(Ordering::Acquire).then_some(Cleanup::Late),
+            Some(None) => Some(Cleanup::Late),
+            Some(Some(Ok(()))) => Some(Cleanup::Done),
+            Some(Some(Err(_))) => Some(Cleanup::Rejected),
+        };
         let stands = [self.services.cleanup(), disposal];
         let has = |which| stands.contains(&Some(which));
         match (has(Cleanup::Late), has(Cleanup::Rejected)) {

@@ -67,6 +67,7 @@ impl Barrier {
     pub(super) fn keep(&self, instances: Vec<Arc<Served>>) {
         let mut left = self.left();
         for served in instances {
+            served.leave();
             let entry = left.entry(served.id.clone()).or_default();
             if !entry.instances.iter().any(|known| Arc::ptr_eq(known, &served)) {
                 entry.instances.push(served);

@@ -230,3 +230,13 @@ async fn what_was_never_started_is_not_stopped() {
     assert_eq!(bed.served.stop().await, Ok(()));
     assert_eq!(bed.told(), ["stop"]);
 }
+
+#[actix::test]
+async fn one_that_is_to_go_has_not_let_go_before_its_retirement_has_ended() {
+    let bed = Bed::new(&[], None);
+    assert_eq!(bed.served.cleanup(), Cleanup::Done, "nobody has asked for it");
+    bed.served.leave();
+    assert_eq!(bed.served.cleanup(), Cleanup::Late, "arranged, not begun");
+    assert_eq!(bed.retire().await, Cleanup::Done);
+    assert_eq!(bed.served.cleanup(), Cleanup::Done);
+}
