@@ -63,6 +63,8 @@ pub struct Delta {
     pub usage: Option<Usage>,
     /// The provider says that it failed.
     pub error: bool,
+    /// It is the last: the answer is whole with it.
+    pub last: bool,
 }
 
 /// A set of choices by index; those from 63 on are one.
@@ -254,6 +256,9 @@ impl StreamMachine {
         }
         let before = self.summary.progress;
         self.summary.progress = before.max(delta.progress());
+        if delta.last {
+            return self.done();
+        }
         if before > Progress::Nothing {
             return Verdict::Forward;
         }

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn an_attempt_that_panics_ends_and_nothing_else() {
+    async fn what_panics_comes_to_nothing() {
         assert_eq!(survived(async { 7 }).await, Some(7));
         assert_eq!(survived::<u8>(async { panic!("as its test wants") }).await, None);
     }

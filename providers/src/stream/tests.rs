@@ -10,6 +10,7 @@ const ROLE: Delta = Delta {
     ended: Choices(0),
     usage: None,
     error: false,
+    last: false,
 };
 const TEXT: Delta = Delta { content: true, ..ROLE };
 const REASONING: Delta = Delta {
@@ -18,6 +19,12 @@ const REASONING: Delta = Delta {
 };
 const TOOL_CALL: Delta = Delta {
     tool_call: true,
+    ..ROLE
+};
+/// A text and its end in one frame, behind which nothing comes.
+const LAST: Delta = Delta {
+    content: true,
+    last: true,
     ..ROLE
 };
 const ERROR: Delta = Delta { error: true, ..ROLE };
@@ -86,6 +93,16 @@ fn the_terminal_word_finishes_at_once_and_nothing_follows_it() {
     assert_eq!(machine.frame(Signal::Done, 14), Verdict::Finished);
     assert_eq!(machine.frame(Signal::Delta(ERROR), 10), Verdict::Drop);
     assert_eq!(machine.end(BodyEnd::Lost), Ok(()));
+}
+
+#[test]
+fn the_last_frame_finishes_at_once_whether_anything_was_sent_before_it() {
+    for deltas in [&[ROLE, LAST][..], &[TEXT, LAST], &[LAST]] {
+        let (mut machine, verdicts) = play(deltas);
+        assert_eq!(verdicts.last(), Some(&Verdict::Finished));
+        assert_eq!(machine.frame(Signal::Delta(TEXT), 10), Verdict::Drop);
+        assert_eq!(machine.end(BodyEnd::Lost), Ok(()));
+    }
 }
 
 #[test]
@@ -188,6 +205,7 @@ fn signal() -> impl Strategy<Value = Signal> {
         Just(REASONING),
         Just(TOOL_CALL),
         Just(ERROR),
+        Just(LAST),
         Just(finish(Finish::Stop)),
         Just(finish(Finish::Length)),
     ];
@@ -219,8 +237,8 @@ proptest! {
                 }
                 Verdict::Forward => prop_assert!(open && !over),
                 Verdict::Finished => {
-                    prop_assert!(open && !over);
-                    over = true;
+                    prop_assert!(!over && (open || signal == Signal::Delta(LAST)));
+                    (open, over) = (true, true);
                 }
                 Verdict::Failed(failure) => {
                     over = true;

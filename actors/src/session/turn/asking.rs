@@ -139,7 +139,7 @@ impl Turn {
         }
     }
 
-    /// Tells that the turn has ended, and nobody waits.
+    /// Tells that the turn has ended, and nobody waits but for quick handlers.
     pub(super) fn told_end(&self, turn: &TurnContext, performance: &Performance) {
         if !turn.hooks.fires(Hook::AgentEnd) || !turn.request.endpoint.is_conversation() {
             return;

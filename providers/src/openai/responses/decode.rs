@@ -390,6 +390,7 @@ impl Decoder {
         });
         out.delta.finish = Some(finish);
         out.delta.ended.insert(0);
+        out.delta.last = true;
         Signal::Delta(out.delta).into()
     }
 

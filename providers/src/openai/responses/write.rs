@@ -64,11 +64,6 @@ impl Writer {
                 });
             }
         }
-        if self.stores()
-            && let Some(kept) = kept::of_frame(frame)
-        {
-            self.kept = Some(kept);
-        }
     }
 
     /// Pieces as frames of a stream.
@@ -99,7 +94,9 @@ impl Writer {
     pub(crate) fn end(&mut self, last: Option<Bytes>) -> Bytes {
         let stores = self.stores();
         let Some(draft) = &mut self.draft else {
-            return last.unwrap_or_default();
+            let last = last.unwrap_or_default();
+            self.kept = stores.then(|| kept::of_frame(&last)).flatten();
+            return last;
         };
         let status = Status::of(draft.finish);
         draft.close(status);
