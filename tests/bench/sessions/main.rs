@@ -83,8 +83,8 @@ impl Stage {
         let began = clock.now();
         report.lost(ask(few.address(), 0..FEW, Turn::First).await);
         let each = clock.now().duration_since(began).as_secs_f64() / FEW as f64;
-        // all that are to be in memory at once come within that time, be the machine half as fast by then
-        let idle = Duration::from_secs_f64(2.0 * each * sessions.min(AT_ONCE) as f64);
+        // all that are to be in memory at once come within that time, be the machine a quarter as fast by then
+        let idle = Duration::from_secs_f64(4.0 * each * sessions.min(AT_ONCE) as f64);
         options.idle = idle.max(Duration::from_secs(10));
         eprintln!(
             "{:.0} first turns a second; sessions idle for {:.0?}",
