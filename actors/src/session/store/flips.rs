@@ -160,4 +160,5 @@ async fn a_bit_that_is_changed_under_a_gateway_makes_no_wrong_transcript_and_end
         missing += found.missing;
     }
     println!("{damaged} damaged, {unreadable} unreadable, {missing} missing; {told} loads said so");
+    assert_eq!(missing, 0, "a session that is there is never said to be none");
 }
