@@ -76,6 +76,19 @@ impl Tasks {
         let _detached = self.tracker.spawn_local(task);
     }
 
+    /// Runs `future` to its end, whether or not somebody waits for what it returns. Nothing comes when it panics.
+    pub fn see_through<T: 'static>(
+        &self,
+        name: &'static str,
+        future: impl Future<Output = T> + 'static,
+    ) -> oneshot::Receiver<T> {
+        let (told, heard) = oneshot::channel();
+        self.spawn(name, async move {
+            let _perhaps_nobody_waits = told.send(future.await);
+        });
+        heard
+    }
+
     /// Runs `future` until the app stops.
     pub fn spawn_until_stop(&self, name: &'static str, future: impl Future<Output = ()> + 'static) {
         let stop = self.stop.clone();

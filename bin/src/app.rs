@@ -342,7 +342,7 @@ fn share(
         ledger_keeper: Arc::new(ledger_keeper),
         arriving: Semaphore::new(http::arriving(config.settings.limits.body)),
         responses: Arc::new(match &sessions {
-            Some(store) => http::Responses::stored(store.clone()),
+            Some(store) => http::Responses::stored(store.clone(), supervision.tasks.clone()),
             None => http::Responses::in_memory(options.clock.clone(), config.settings.session.idle),
         }),
         transcripts: TranscriptRoom::of(config.settings.session.resident),

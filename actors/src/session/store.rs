@@ -149,9 +149,6 @@ pub trait SessionStore: Send + Sync {
         limit: usize,
     ) -> BoxFuture<'_, Result<Vec<SessionInfo>, SessionFault>>;
 
-    /// Forgets what was last used before a time, but no session with work: `most` at once. Tells how many.
-    fn expire(&self, before: SystemTime, most: usize) -> BoxFuture<'_, Result<usize, SessionFault>>;
-
     /// Whether it takes no new session.
     fn is_full(&self) -> bool;
 

@@ -48,6 +48,22 @@ pub struct Transcript {
     pub items: Vec<(Name, Range<usize>)>,
 }
 
+impl Transcript {
+    /// What of it is needed to go on from it: of the response its items alone.
+    pub(in crate::session) fn gone_on_from(self) -> Self {
+        let items = self.response.get(self.output).unwrap_or_default();
+        Self {
+            output: 0..items.len(),
+            response: items.into(),
+            items: Vec::new(),
+            ..self
+        }
+    }
+}
+
+/// What a node is called where it is stored: its number, and the key that it was read under.
+pub(in crate::session) type Place = (u64, Box<[u8]>);
+
 /// A transcript that is kept.
 #[derive(Debug)]
 pub struct Node {
@@ -56,30 +72,39 @@ pub struct Node {
     history: usize,
     /// Bytes of all nodes of the store.
     held: Arc<AtomicUsize>,
-    /// What it is called where it is stored.
-    number: Option<u64>,
+    place: Option<Place>,
 }
 
 impl Node {
-    fn new(transcript: Transcript, held: Arc<AtomicUsize>, number: Option<u64>) -> Self {
+    fn new(transcript: Transcript, held: Arc<AtomicUsize>, place: Option<Place>) -> Self {
         let before = transcript.parent.as_ref().map_or(0, |node| node.history);
         let node = Self {
             history: before + transcript.input.len() + transcript.output.len() + 2,
             transcript,
             held,
-            number,
+            place,
         };
         node.held.fetch_add(node.size(), Ordering::Relaxed);
         node
     }
 
     /// One that was read, and is counted nowhere.
-    pub(in crate::session) fn stored(transcript: Transcript, number: u64) -> Self {
-        Self::new(transcript, Arc::default(), Some(number))
+    pub(in crate::session) fn stored(transcript: Transcript, place: Place) -> Self {
+        Self::new(transcript, Arc::default(), Some(place))
     }
 
-    pub(in crate::session) fn number(&self) -> Option<u64> {
-        self.number
+    pub(in crate::session) fn place(&self) -> Option<(u64, &[u8])> {
+        self.place.as_ref().map(|(number, key)| (*number, &**key))
+    }
+
+    /// How many bytes of texts it holds, with all that it goes on from.
+    pub(in crate::session) fn held(&self) -> usize {
+        let (mut held, mut next) = (0, Some(self));
+        while let Some(node) = next {
+            held += node.transcript.input.len() + node.transcript.response.len();
+            next = node.transcript.parent.as_deref();
+        }
+        held
     }
 
     /// The whole response.

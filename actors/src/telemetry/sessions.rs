@@ -19,15 +19,18 @@ pub enum SessionEvent {
     Expired,
     /// It left memory because there was no room for all.
     Evicted,
+    /// It, or a response, was removed from the disk to make room there.
+    Displaced,
 }
 
 impl SessionEvent {
-    const ALL: [Self; 5] = [
+    const ALL: [Self; 6] = [
         Self::Created,
         Self::Restored,
         Self::Passivated,
         Self::Expired,
         Self::Evicted,
+        Self::Displaced,
     ];
 
     const fn as_label(self) -> &'static str {
@@ -37,6 +40,7 @@ impl SessionEvent {
             Self::Passivated => "passivated",
             Self::Expired => "expired",
             Self::Evicted => "evicted",
+            Self::Displaced => "displaced",
         }
     }
 }
@@ -73,7 +77,7 @@ pub struct SessionMetrics {
     active: Gauge,
     idle: Gauge,
     passivated: Gauge,
-    events: [Counter; 5],
+    events: [Counter; 6],
     store: [Histogram; 4],
     errors: [Counter; 4],
 }

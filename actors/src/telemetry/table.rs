@@ -114,7 +114,7 @@ table! {
     CANON_INJECTIONS = "understudy_canon_injections_total", Kind::Counter, ["reason"], "Prompts that the canon was added to, by why; repeat is one that an earlier reason had read";
     CANON_BYTES = "understudy_canon_injected_bytes_total", Kind::Counter, ["reason"], "Bytes that the canon added to prompts, by why";
     SESSIONS = "understudy_sessions", Kind::Gauge, ["state"], "Sessions: active have a turn in work, idle are in memory, passivated are in the store alone";
-    SESSION_EVENTS = "understudy_session_events_total", Kind::Counter, ["event"], "What became of sessions; evicted left memory for want of room, expired were forgotten";
+    SESSION_EVENTS = "understudy_session_events_total", Kind::Counter, ["event"], "What became of sessions; evicted left memory for want of room, expired were forgotten, displaced made room on the disk";
     SESSION_STORE = "understudy_session_store_duration_seconds", Kind::Histogram(INTERNAL), ["op"], "One operation of the store of sessions, waits for the disk included";
     SESSION_STORE_ERRORS = "understudy_session_store_errors_total", Kind::Counter, ["op"], "Operations of the store of sessions that failed, damaged sessions included";
     CATALOG_REFRESHES = "understudy_catalog_refreshes_total", Kind::Counter, ["provider", "outcome"], "Looks at a provider's list of models, by what came of them";

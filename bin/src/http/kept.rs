@@ -119,7 +119,11 @@ async fn imported(shared: &Shared, request: &HttpRequest, payload: web::Payload)
         key: id.clone(),
     };
     let turns = session.header.turns;
-    match store.restore(&session_key, session, which.force).await {
+    let (store, key, force) = (store.clone(), session_key.clone(), which.force);
+    let restore = async move { store.restore(&key, session, force).await };
+    let tasks = &shared.supervision.tasks;
+    let restored = tasks.see_through("import of a session", restore).await;
+    match restored.map_err(|_panicked| unwritten())? {
         Ok(()) => Ok(HttpResponse::Ok().json(json!({ "id": id, "clientKey": which.client_key, "turns": turns }))),
         Err(SessionFault::Changed) => {
             let hint =

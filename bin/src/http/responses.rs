@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use understudy_actors::session::failure;
 use understudy_actors::session::store::StateSessions;
 use understudy_actors::session::transcripts::{Node, Transcript, TranscriptLimits, Transcripts};
+use understudy_actors::supervision::Tasks;
 use understudy_messages::clock::Clock;
 use understudy_messages::ids::{Name, SessionKey};
 use understudy_messages::request::{Demand, Endpoint, RequestFacts};
@@ -33,8 +34,8 @@ const BYTES: usize = 256 << 20;
 pub(crate) enum Responses {
     /// They end with the process.
     InMemory(Mutex<Transcripts>, Clock),
-    /// They are in the state file.
-    Stored(Arc<StateSessions>),
+    /// They are in the state file; what is kept there is seen through by tasks.
+    Stored(Arc<StateSessions>, Tasks),
 }
 
 impl Responses {
@@ -49,17 +50,17 @@ impl Responses {
     }
 
     /// Those that a store has.
-    pub(crate) fn stored(store: Arc<StateSessions>) -> Self {
-        Self::Stored(store)
+    pub(crate) fn stored(store: Arc<StateSessions>, tasks: Tasks) -> Self {
+        Self::Stored(store, tasks)
     }
 
     async fn find(&self, owner: Option<u32>, id: &str) -> Result<Option<Arc<Node>>, TurnFailure> {
         match self {
             Self::InMemory(all, clock) => Ok(of(all).find(owner, id, clock.now())),
-            Self::Stored(store) => store
+            Self::Stored(store, _) => store
                 .response(owner, &id.into())
                 .await
-                .map_err(|fault| failed(&fault, id)),
+                .map_err(|fault| failed(&fault, &format!("the response `{id}`"))),
         }
     }
 
@@ -79,16 +80,22 @@ impl Responses {
                 };
                 Ok(ids.into_iter().filter_map(item).collect())
             }
-            Self::Stored(store) => store.items(owner, ids, most).await.map_err(|fault| failed(&fault, "")),
+            Self::Stored(store, _) => {
+                let found = store.items(owner, ids, most).await;
+                found.map_err(|fault| failed(&fault, "an item that it names"))
+            }
         }
     }
 
     async fn keep(&self, owner: Option<u32>, id: &str, transcript: Transcript) -> Result<(), TurnFailure> {
         match self {
             Self::InMemory(all, clock) => of(all).keep(owner, id, transcript, clock.now()),
-            Self::Stored(store) => {
-                let kept = store.keep_response(owner, &id.into(), transcript).await;
-                kept.map_err(|fault| failed(&fault, id))?;
+            Self::Stored(store, tasks) => {
+                let (store, name) = (store.clone(), Name::from(id));
+                let keep = async move { store.keep_response(owner, &name, transcript).await };
+                let kept = tasks.see_through("keeping of a response", keep).await;
+                let kept = kept.unwrap_or_else(|_panicked| Err(SessionFault::Store("its writer was lost".into())));
+                kept.map_err(|fault| failed(&fault, &format!("the response `{id}`")))?;
             }
         }
         Ok(())
@@ -97,9 +104,9 @@ impl Responses {
     async fn forget(&self, owner: Option<u32>, id: &str) -> Result<bool, TurnFailure> {
         match self {
             Self::InMemory(all, _) => Ok(of(all).forget(owner, id)),
-            Self::Stored(store) => {
+            Self::Stored(store, _) => {
                 let forgotten = store.forget_response(owner, &id.into()).await;
-                forgotten.map_err(|fault| failed(&fault, id))
+                forgotten.map_err(|fault| failed(&fault, &format!("the response `{id}`")))
             }
         }
     }
@@ -109,12 +116,12 @@ fn of(all: &Mutex<Transcripts>) -> MutexGuard<'_, Transcripts> {
     all.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A fault of the store, as whoever asks for a response is told.
-fn failed(fault: &SessionFault, id: &str) -> TurnFailure {
+/// A fault of the store, as whoever asks for `what` is told.
+fn failed(fault: &SessionFault, what: &str) -> TurnFailure {
     match fault {
         SessionFault::Damaged(_) => {
             let hint = format!(
-                "What the gateway keeps of the response `{id}`, or of one that it goes on from, is damaged; others are not. \
+                "What the gateway keeps of {what}, or of a response that this goes on from, is damaged; others are not. \
                  Begin anew without it, or have its operator put back a copy of the state."
             );
             TurnFailure::ours(500, "response_damaged", &hint)
@@ -350,3 +357,6 @@ pub(super) async fn input_items(
         data,
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -66,6 +66,13 @@ pub(super) fn stamp(record: &[u8]) -> Option<(u64, u64)> {
     Some((number(body, 0)?, number(body, 8)?))
 }
 
+/// The minute of last use that a header tells; `None`: it is damaged.
+pub(super) fn last_used(key: &[u8], record: &[u8]) -> Option<u64> {
+    let is_damaged = matches!(opened(&[key], record), Err(Unreadable::Damaged | Unreadable::Missing));
+    let (_, minute) = stamp(record).filter(|_| !is_damaged)?;
+    Some(minute)
+}
+
 /// The minute that a time is in, counted from 1970.
 pub(super) fn minute(time: SystemTime) -> u64 {
     millis(time) / 60_000

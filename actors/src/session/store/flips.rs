@@ -5,12 +5,13 @@ use std::os::unix::fs::FileExt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use redb::ReadTransaction;
+use understudy_messages::session::SessionFault;
 
 use super::stored::tests::{House, Place, keyed};
-use super::{SessionStore, tables};
+use super::{SessionStore, StoredSession, tables};
 use crate::state::{State, StateError};
 
-const SESSIONS: usize = 1_000;
+const SESSIONS: usize = 300;
 
 /// How many bits; more where somebody has the time.
 fn flips() -> usize {
@@ -50,6 +51,10 @@ struct Found {
     missing: usize,
 }
 
+fn said(session: &StoredSession) -> Vec<String> {
+    session.turns.iter().flatten().map(ToString::to_string).collect()
+}
+
 /// Looks at every session; what can be read is what was said.
 fn look(read: &ReadTransaction) -> Found {
     let mut found = Found::default();
@@ -57,8 +62,7 @@ fn look(read: &ReadTransaction) -> Found {
         let key = [&[0][..], number.to_string().as_bytes()].concat();
         match catch_unwind(AssertUnwindSafe(|| tables::session(read, &key))) {
             Ok(Ok(Some(session))) => {
-                let said: Vec<String> = session.turns.iter().flatten().map(ToString::to_string).collect();
-                assert_eq!(said, words(number), "a wrong transcript");
+                assert_eq!(said(&session), words(number), "a wrong transcript");
             }
             Ok(Ok(None)) => found.missing += 1,
             Ok(Err(super::stored::ReadError::Unreadable(_))) => found.damaged += 1,
@@ -127,13 +131,23 @@ async fn a_bit_that_is_changed_under_a_gateway_makes_no_wrong_transcript_and_end
     let mut house = open();
     let whole_now = fs::read(place.file()).expect("there");
     let file = fs::OpenOptions::new().write(true).open(place.file()).expect("there");
-    let (mut damaged, mut unreadable, mut missing) = (0, 0, 0);
+    let (mut damaged, mut unreadable, mut missing, mut told) = (0, 0, 0, 0);
     for (at, bit) in places(&whole_now, flips() * 3) {
         file.write_all_at(&[whole_now[at] ^ bit], at as u64).expect("written");
         let found = house.state.file().read().map(|read| look(&read)).unwrap_or_default();
         // as the gateway asks: it is answered, or told why not
         for number in [0, SESSIONS / 2, SESSIONS - 1] {
-            let _said_or_named = house.store.load(&keyed(&number.to_string())).await;
+            match house.store.load(&keyed(&number.to_string())).await {
+                Ok(Some(session)) => assert_eq!(said(&session), words(number), "a wrong transcript"),
+                Ok(None) => missing += 1,
+                Err(fault) => {
+                    assert!(
+                        matches!(fault, SessionFault::Damaged(_) | SessionFault::Store(_)),
+                        "{fault}"
+                    );
+                    told += 1;
+                }
+            }
         }
         file.write_all_at(&[whole_now[at]], at as u64).expect("written");
         if found.unreadable > 0 {
@@ -145,5 +159,6 @@ async fn a_bit_that_is_changed_under_a_gateway_makes_no_wrong_transcript_and_end
         unreadable += found.unreadable;
         missing += found.missing;
     }
-    println!("{damaged} damaged, {unreadable} unreadable, {missing} missing");
+    println!("{damaged} damaged, {unreadable} unreadable, {missing} missing; {told} loads said so");
+    assert_eq!(missing, 0, "a session that is there is never said to be none");
 }

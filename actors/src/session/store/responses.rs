@@ -2,7 +2,8 @@
 //!
 //! Each is a node of a tree: what was asked and answered in one turn, and the node that it goes on from. What several go on from
 //! is stored once, and stays as long as one of them does; by its own id it is not found any more when it was deleted, or nobody
-//! had gone on from it for too long. None is in memory for longer than it is read.
+//! had gone on from it for too long. None is in memory but for those that read it, or go on from it: these hold what was asked, and
+//! of each earlier response its items.
 
 mod record;
 pub(super) mod tables;
@@ -26,7 +27,8 @@ use crate::telemetry::StoreOp;
 
 impl StateSessions {
     /// Keeps a response under its id, as durably as is promised; another one of this id is not found any more. What was used
-    /// least recently makes room.
+    /// least recently makes room. It is kept although nobody waits for it any longer, but what went for it is counted only where
+    /// somebody does.
     ///
     /// # Errors
     /// [`SessionFault`]; then nothing of it is kept.

@@ -3,12 +3,13 @@
 //! The sum is a record of its own, changed together with what it counts: it costs the same however much there is, and is
 //! right after whatever end.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use redb::{ReadTransaction, ReadableTable, TableDefinition, WriteTransaction};
 
 use super::residence::{Leaving, Residents};
+use super::tables::{Outcome, Used};
 use super::{responses, tables};
 use crate::state::copied;
 
@@ -16,8 +17,8 @@ const COUNTS: TableDefinition<'static, &str, u64> = TableDefinition::new("sessio
 const BYTES: &str = "bytes";
 const NUMBERS: &str = "responses";
 
-/// How many of those that go one change looks at.
-const MOST_AT_ONCE: usize = 4_096;
+/// How many of those that may go one change looks at: others wait for it. Few where that is tested.
+const MOST_AT_ONCE: usize = if cfg!(test) { 8 } else { 4_096 };
 
 /// What may be kept.
 #[derive(Clone, Copy, Debug)]
@@ -28,115 +29,212 @@ pub(super) struct Bounds {
     pub(super) bytes: u64,
 }
 
-/// What one change needs to make room, and whom it has taken away when it is made.
+/// What one change needs to make room, and whom it has taken away when it is made. A change may be made more than once; what
+/// was decided the first time stands.
 #[derive(Debug)]
 pub(super) struct Room {
     bounds: Bounds,
     residents: Arc<Residents>,
-    leaving: Mutex<Option<Leaving>>,
-    sessions: AtomicU64,
-    responses: AtomicU64,
+    from: Reached,
+    course: Mutex<Course>,
+}
+
+/// How far was looked for sessions that may go.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Reached {
+    last: Option<Used>,
+    /// What those take that have to stay.
+    stay: u64,
+}
+
+/// How a change goes.
+#[derive(Debug, Default)]
+struct Course {
+    leaving: Option<Leaving>,
+    /// Of each session that was asked about, whether it had no work.
+    claimed: HashMap<Box<[u8]>, bool>,
+    is_settled: bool,
+    reached: Option<Reached>,
+    sessions: u64,
+    responses: u64,
+}
+
+/// Whoever may go.
+enum Idle {
+    Session(Used),
+    Response(u64, u64),
+}
+
+/// What a look for room finds.
+#[derive(Default)]
+struct Found {
+    idle: Vec<Idle>,
+    reached: Reached,
+    /// Whether nobody is left to look at.
+    is_all: bool,
 }
 
 impl Room {
-    pub(super) fn new(bounds: Bounds, residents: Arc<Residents>) -> Self {
+    /// `from`: how far the changes before this one have looked, if it goes on where they ended.
+    pub(super) fn new(bounds: Bounds, residents: Arc<Residents>, from: Reached) -> Self {
         Self {
             bounds,
             residents,
-            leaving: Mutex::default(),
-            sessions: AtomicU64::default(),
-            responses: AtomicU64::default(),
+            from,
+            course: Mutex::default(),
         }
     }
 
     /// How many sessions and responses went.
     pub(super) fn gone(&self) -> (u64, u64) {
-        (
-            self.sessions.load(Ordering::Acquire),
-            self.responses.load(Ordering::Acquire),
-        )
+        let course = self.course();
+        (course.sessions, course.responses)
     }
 
-    /// The change is run, perhaps not for the first time.
-    pub(super) fn begin(&self) {
-        self.sessions.store(0, Ordering::Release);
-        self.responses.store(0, Ordering::Release);
+    /// From where another change is to go on, if this one has left something to do.
+    pub(super) fn reached(&self) -> Option<Reached> {
+        self.course().reached.clone()
     }
 
-    /// Whether a session has no work; what is in memory of it is read again before it has some.
+    /// Another change is to go on behind this session.
+    pub(super) fn go_on_behind(&self, last: Option<Used>) {
+        self.course().reached = Some(Reached { last, stay: 0 });
+    }
+
+    /// The change is run, perhaps not for the first time. Tells behind which session it begins to look.
+    pub(super) fn begin(&self) -> Option<Used> {
+        let mut course = self.course();
+        (course.sessions, course.responses, course.reached) = (0, 0, None);
+        self.from.last.clone()
+    }
+
+    /// Whether a session has no work; what is in memory of it is read again before it has some. Of a change that is made once
+    /// more, whether it had none: nobody else goes then.
     pub(super) fn claim(&self, key: &[u8]) -> bool {
-        self.leaving().get_or_insert_with(|| self.residents.leaving());
-        self.residents.claim(key)
+        let mut course = self.course();
+        if let Some(claimed) = course.claimed.get(key) {
+            return *claimed;
+        }
+        if course.is_settled {
+            return false;
+        }
+        course.leaving.get_or_insert_with(|| self.residents.leaving());
+        let claimed = self.residents.claim(key);
+        course.claimed.insert(key.into(), claimed);
+        claimed
     }
 
     /// The change is committed, or never will be.
     pub(super) fn settled(&self) {
-        self.leaving().take();
+        let mut course = self.course();
+        course.is_settled = true;
+        course.leaving.take();
     }
 
-    fn leaving(&self) -> MutexGuard<'_, Option<Leaving>> {
-        self.leaving.lock().unwrap_or_else(PoisonError::into_inner)
+    fn course(&self) -> MutexGuard<'_, Course> {
+        self.course.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Removes a session, unless it has work. Tells whether there was one.
-    pub(super) fn take(&self, write: &WriteTransaction, key: &[u8]) -> Result<bool, redb::Error> {
-        if !self.claim(key) {
-            return Ok(false);
-        }
+    /// Removes a session that was claimed, and its row.
+    pub(super) fn take(&self, write: &WriteTransaction, minute: u64, key: &[u8]) -> Result<(), redb::Error> {
         let found = tables::remove(write, key)?;
-        self.sessions.fetch_add(u64::from(found), Ordering::AcqRel);
+        // that of a damaged one is not known to it
+        tables::forget_use(write, minute, key)?;
+        self.course().sessions += u64::from(found);
+        Ok(())
+    }
+
+    /// Makes room for so many bytes more, be it in the place of what was used least recently. Those with work stay, and so does
+    /// the session `own`. Where there is too little, it tells what becomes of the change; nobody goes for one that is
+    /// [`Outcome::Full`], as far as that can be seen in one look.
+    pub(super) fn make(&self, write: &WriteTransaction, more: u64, own: &[u8]) -> Result<Option<Outcome>, redb::Error> {
+        let most = self.bounds.bytes;
+        let short = |write| Ok::<_, redb::Error>(bytes(write)?.saturating_add(more).saturating_sub(most));
+        let missing = short(write)?;
+        if missing == 0 {
+            return Ok(None);
+        }
+        if more > most {
+            return Ok(Some(Outcome::Full));
+        }
+        let found = self.look(write, missing, own)?;
+        if found.is_all && found.reached.stay.saturating_add(more) > most {
+            return Ok(Some(Outcome::Full));
+        }
+        for idle in found.idle {
+            match idle {
+                Idle::Session((minute, key)) => self.take(write, minute, &key)?,
+                Idle::Response(minute, number) => self.take_response(write, minute, number)?,
+            }
+            if short(write)? == 0 {
+                return Ok(None);
+            }
+        }
+        if found.is_all {
+            return Ok(Some(Outcome::Full));
+        }
+        self.course().reached = Some(found.reached);
+        Ok(Some(Outcome::Unfinished))
+    }
+
+    /// Looks for those that may go, the least recently used first, until what is `missing` goes with them.
+    fn look(&self, write: &WriteTransaction, missing: u64, own: &[u8]) -> Result<Found, redb::Error> {
+        let (mut found, mut freed) = (Found::default(), 0);
+        found.reached = self.from.clone();
+        let mut session = tables::used_after(write, found.reached.last.as_ref())?;
+        let mut response = responses::tables::used_after(write, None)?;
+        for _ in 0..MOST_AT_ONCE {
+            if freed >= missing {
+                return Ok(found);
+            }
+            match (session.take(), response) {
+                (Some((minute, key)), response) if response.is_none_or(|(newer, _)| minute <= newer) => {
+                    if tables::is_own(write, minute, &key)? {
+                        let size = tables::weight(write, &key)?;
+                        if key != own && self.claim(&key) {
+                            freed += size;
+                            found.idle.push(Idle::Session((minute, key.clone())));
+                        } else {
+                            found.reached.stay += size;
+                        }
+                    }
+                    let last = found.reached.last.insert((minute, key));
+                    session = tables::used_after(write, Some(last))?;
+                }
+                (newer, Some((minute, number))) => {
+                    freed += responses::tables::weight(write, number)?;
+                    found.idle.push(Idle::Response(minute, number));
+                    response = responses::tables::used_after(write, response)?;
+                    session = newer;
+                }
+                (_, None) => {
+                    found.is_all = true;
+                    break;
+                }
+            }
+        }
         Ok(found)
     }
 
-    /// Whether there is room for so many bytes more, be it in the place of what was used least recently. Those with work stay,
-    /// and so does the session `own`.
-    pub(super) fn make(&self, write: &WriteTransaction, more: u64, own: &[u8]) -> Result<bool, redb::Error> {
-        let fits = |write| Ok::<_, redb::Error>(bytes(write)?.saturating_add(more) <= self.bounds.bytes);
-        if fits(write)? {
-            return Ok(true);
-        }
-        if more > self.bounds.bytes {
-            return Ok(false);
-        }
-        let mut session = tables::used_after(write, None)?;
-        for _ in 0..MOST_AT_ONCE {
-            match (session.take(), responses::tables::oldest(write)?) {
-                (Some(oldest), response) if response.is_none_or(|(minute, _)| oldest.0 <= minute) => {
-                    if oldest.1 != own {
-                        self.take(write, &oldest.1)?;
-                    }
-                    session = tables::used_after(write, Some(&oldest))?;
-                }
-                (newer, Some((minute, number))) => {
-                    self.take_response(write, minute, number)?;
-                    session = newer;
-                }
-                (_, None) => return Ok(false),
-            }
-            if fits(write)? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// Whether there may be one response more, be it in the place of those that were used least recently.
-    pub(super) fn make_for_response(&self, write: &WriteTransaction) -> Result<bool, redb::Error> {
+    /// Makes room for one response more, be it in the place of those that were used least recently. Where there is too little,
+    /// it tells what becomes of the change.
+    pub(super) fn make_for_response(&self, write: &WriteTransaction) -> Result<Option<Outcome>, redb::Error> {
         for _ in 0..MOST_AT_ONCE {
             if responses::tables::count(write)? < self.bounds.responses {
-                return Ok(true);
+                return Ok(None);
             }
-            let Some((minute, number)) = responses::tables::oldest(write)? else {
-                return Ok(false);
+            let Some((minute, number)) = responses::tables::used_after(write, None)? else {
+                return Ok(Some(Outcome::Full));
             };
             self.take_response(write, minute, number)?;
         }
-        Ok(false)
+        self.course().reached = Some(self.from.clone());
+        Ok(Some(Outcome::Unfinished))
     }
 
     pub(super) fn take_response(&self, write: &WriteTransaction, minute: u64, number: u64) -> Result<(), redb::Error> {
         responses::tables::hide(write, minute, number)?;
-        self.responses.fetch_add(1, Ordering::AcqRel);
+        self.course().responses += 1;
         Ok(())
     }
 }

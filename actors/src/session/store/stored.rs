@@ -18,7 +18,7 @@ use understudy_messages::session::{SessionFault, SessionInfo};
 
 use super::codec::{self, Unreadable};
 use super::residence::{Residence, Residents};
-use super::room::{Bounds, Room};
+use super::room::{Bounds, Reached, Room};
 use super::tables::{self, Applied, KeyPrefix, Outcome, Whole, Written};
 use super::{SessionChange, SessionStore, StoredSession, responses};
 use crate::state::{State, StateError};
@@ -127,16 +127,41 @@ impl StateSessions {
         let Some(before) = self.options.clock.wall().checked_sub(self.options.ttl) else {
             return;
         };
-        while self.expire(before, EXPIRED_AT_ONCE).await == Ok(EXPIRED_AT_ONCE) {}
+        let mut from = Some(Reached::default());
+        while let Some(reached) = from {
+            from = self.expire(before, reached).await.unwrap_or_default();
+        }
+    }
+
+    /// Forgets some of what was last used before a time, but no session with work. Tells from where to go on.
+    async fn expire(&self, before: SystemTime, from: Reached) -> Result<Option<Reached>, SessionFault> {
+        let (began, room) = (self.options.clock.now(), self.room(from));
+        let (minute, gone) = (codec::minute(before), room.clone());
+        let change = move |write: &WriteTransaction| {
+            let last = tables::expire(write, minute, EXPIRED_AT_ONCE, &gone)?;
+            let are_left = responses::tables::expire(write, minute, EXPIRED_AT_ONCE, &gone)?;
+            if last.is_some() || are_left {
+                gone.go_on_behind(last);
+            }
+            Ok(())
+        };
+        let written = self.write(false, 0, change).await;
+        room.settled();
+        self.noted(StoreOp::Delete, began, None, written)?;
+        let (sessions, responses) = room.gone();
+        self.gone(sessions);
+        let metrics = self.options.telemetry.sessions();
+        metrics.happened(SessionEvent::Expired, sessions + responses);
+        Ok(room.reached())
     }
 
     /// What a change needs to make room.
-    pub(super) fn room(&self) -> Arc<Room> {
+    pub(super) fn room(&self, from: Reached) -> Arc<Room> {
         let bounds = Bounds {
             responses: self.options.most as u64,
             bytes: self.options.disk,
         };
-        Arc::new(Room::new(bounds, self.residents.clone()))
+        Arc::new(Room::new(bounds, self.residents.clone(), from))
     }
 
     /// Books those that a change has taken away to make room.
@@ -144,7 +169,7 @@ impl StateSessions {
         let (sessions, responses) = room.gone();
         self.gone(sessions);
         let metrics = self.options.telemetry.sessions();
-        metrics.happened(SessionEvent::Evicted, sessions + responses);
+        metrics.happened(SessionEvent::Displaced, sessions + responses);
     }
 
     /// So many are no longer in the store.
@@ -212,7 +237,8 @@ impl StateSessions {
         written.map_err(fault)
     }
 
-    /// Books an operation that has ended, and says what failed.
+    /// Books an operation that has ended, and says what failed. That there is no room, or another one was there first, is no
+    /// fault of the store.
     pub(super) fn noted<T>(
         &self,
         op: StoreOp,
@@ -224,6 +250,9 @@ impl StateSessions {
         let metrics = self.options.telemetry.sessions();
         metrics.stored(op, took);
         result.inspect_err(|fault| {
+            if matches!(fault, SessionFault::Full | SessionFault::Busy | SessionFault::Changed) {
+                return;
+            }
             metrics.failed(op);
             let name = session.and_then(SessionKey::key).cloned();
             tracing::error!(session = name.as_deref(), op = op.as_label(), %fault, "sessions: the store failed");
@@ -262,24 +291,30 @@ impl StateSessions {
         self.changed(true, size, put).await
     }
 
-    /// Makes a change that may need room, and books who went for it.
+    /// Makes a change that may need room, and books who went for it. As long as others may go, it is made once more.
     pub(super) async fn changed(
         &self,
         at_once: bool,
         bytes: usize,
-        change: impl Fn(&WriteTransaction, &Room) -> Result<Outcome, redb::Error> + Send + 'static,
+        change: impl Fn(&WriteTransaction, &Room) -> Result<Outcome, redb::Error> + Send + Sync + 'static,
     ) -> Result<Outcome, SessionFault> {
-        let (room, applied) = (self.room(), Arc::new(Applied::default()));
-        let (made_room, outcome) = (room.clone(), applied.clone());
-        let change = move |write: &WriteTransaction| {
-            outcome.set(change(write, &made_room)?);
-            Ok(())
-        };
-        let written = self.write(at_once, bytes, change).await;
-        room.settled();
-        written?;
-        self.went(&room);
-        Ok(applied.get())
+        let (change, mut from) = (Arc::new(change), Reached::default());
+        loop {
+            let (room, applied) = (self.room(from), Arc::new(Applied::default()));
+            let (change, made_room, outcome) = (change.clone(), room.clone(), applied.clone());
+            let change = move |write: &WriteTransaction| {
+                outcome.set(change(write, &made_room)?);
+                Ok(())
+            };
+            let written = self.write(at_once, bytes, change).await;
+            room.settled();
+            written?;
+            self.went(&room);
+            match (applied.get(), room.reached()) {
+                (Outcome::Unfinished, Some(reached)) => from = reached,
+                (outcome, _) => return Ok(outcome),
+            }
+        }
     }
 
     async fn deleted(&self, session: &SessionKey) -> Result<bool, SessionFault> {
@@ -292,19 +327,6 @@ impl StateSessions {
         };
         self.write(true, 0, change).await?;
         Ok(found.load(Ordering::Acquire))
-    }
-
-    async fn expired(&self, before: SystemTime, most: usize) -> Result<(u64, u64), SessionFault> {
-        let (minute, room) = (codec::minute(before), self.room());
-        let gone = room.clone();
-        let change = move |write: &WriteTransaction| {
-            tables::expire(write, minute, most, &gone)?;
-            responses::tables::expire(write, minute, most, &gone)
-        };
-        let written = self.write(false, 0, change).await;
-        room.settled();
-        written?;
-        Ok(room.gone())
     }
 }
 
@@ -341,10 +363,6 @@ impl SessionStore for StateSessions {
         async move {
             let began = self.options.clock.now();
             let put = self.put(key, &session, replace).await;
-            if put == Ok(Outcome::Changed) {
-                // there is one: no fault of the store
-                return Err(SessionFault::Changed);
-            }
             let put = self.noted(StoreOp::Save, began, Some(key), put)?;
             told(put)?;
             if put == Outcome::Replaced {
@@ -389,19 +407,6 @@ impl SessionStore for StateSessions {
             let page = self.read(move |read| tables::page(read, &prefix, after.as_deref(), limit));
             let page = page.await;
             self.noted(StoreOp::Scan, began, None, page)
-        }
-        .boxed()
-    }
-
-    fn expire(&self, before: SystemTime, most: usize) -> BoxFuture<'_, Result<usize, SessionFault>> {
-        async move {
-            let began = self.options.clock.now();
-            let expired = self.expired(before, most).await;
-            let (sessions, responses) = self.noted(StoreOp::Delete, began, None, expired)?;
-            self.gone(sessions);
-            let metrics = self.options.telemetry.sessions();
-            metrics.happened(SessionEvent::Expired, sessions + responses);
-            Ok(usize::try_from(sessions.max(responses)).unwrap_or(usize::MAX))
         }
         .boxed()
     }
@@ -452,7 +457,7 @@ pub(super) fn told(outcome: Outcome) -> Result<(), SessionFault> {
     match outcome {
         Outcome::Made | Outcome::Replaced => Ok(()),
         Outcome::Changed => Err(SessionFault::Changed),
-        Outcome::Full => Err(SessionFault::Full),
+        Outcome::Full | Outcome::Unfinished => Err(SessionFault::Full),
         Outcome::Busy => Err(SessionFault::Busy),
     }
 }

@@ -64,6 +64,16 @@ fn turn_size(key: &[u8], record: usize) -> usize {
     record + key.len() + 8
 }
 
+/// What a session takes.
+pub(super) fn weight(write: &WriteTransaction, key: &[u8]) -> Result<u64, redb::Error> {
+    let header = write.open_table(SESSIONS)?.get(key)?.map(|record| record.value().len());
+    let mut bytes = header.map_or(0, |record| header_size(key, record));
+    for entry in write.open_table(TURNS)?.range((key, 0)..=(key, u64::MAX))? {
+        bytes += turn_size(key, entry?.1.value().len());
+    }
+    Ok(bytes as u64)
+}
+
 /// What all of them take.
 pub(super) fn weigh(write: &WriteTransaction) -> Result<u64, redb::Error> {
     let mut bytes = 0;
@@ -90,11 +100,16 @@ pub(super) fn count(read: &ReadTransaction) -> Result<u64, redb::Error> {
 
 /// A session and what was said in it.
 pub(super) fn session(read: &ReadTransaction, key: &[u8]) -> Result<Option<StoredSession>, ReadError> {
+    let said = read.open_table(TURNS)?;
     let Some(record) = read.open_table(SESSIONS)?.get(key)? else {
-        return Ok(None);
+        // what was said in a session goes with it
+        let is_none = said.range((key, 0)..=(key, u64::MAX))?.next().is_none();
+        return match is_none {
+            true => Ok(None),
+            false => Err(ReadError::Unreadable(Unreadable::Missing)),
+        };
     };
     let header = codec::header(key, record.value()).map_err(ReadError::Unreadable)?;
-    let said = read.open_table(TURNS)?;
     let mut turns = Vec::new();
     for entry in said.range((key, header.first)..(key, header.next))? {
         let (place, record) = entry?;
@@ -154,6 +169,8 @@ pub(super) enum Outcome {
     Full,
     /// The session has work.
     Busy,
+    /// Some have made room, and it takes more of them: it is to be made in another transaction.
+    Unfinished,
 }
 
 /// What became of the change that was run last.
@@ -161,12 +178,13 @@ pub(super) enum Outcome {
 pub(super) struct Applied(AtomicU8);
 
 impl Applied {
-    const ALL: [Outcome; 5] = [
+    const ALL: [Outcome; 6] = [
         Outcome::Changed,
         Outcome::Made,
         Outcome::Replaced,
         Outcome::Full,
         Outcome::Busy,
+        Outcome::Unfinished,
     ];
 
     pub(super) fn set(&self, outcome: Outcome) {
@@ -221,8 +239,8 @@ impl Written {
             .as_ref()
             .map_or(0, |(_, turn)| turn_size(&self.key, turn.len()));
         let more = (header_size(&self.key, self.header.len()) + turn).saturating_sub(old);
-        if !room.make(write, more as u64, &self.key)? {
-            return Ok(Outcome::Full);
+        if let Some(short) = room.make(write, more as u64, &self.key)? {
+            return Ok(short);
         }
         let mut delta = Delta::default();
         self.put_header(write, before.and_then(|before| before.minute))?;
@@ -297,11 +315,12 @@ pub(super) fn put(write: &WriteTransaction, whole: &Whole, replace: bool, room: 
     if is_there && !replace {
         return Ok(Outcome::Changed);
     }
-    if !room.make(write, whole.size() as u64, key)? {
-        return Ok(Outcome::Full);
-    }
     if is_there && !room.claim(key) {
         return Ok(Outcome::Busy);
+    }
+    let more = (whole.size() as u64).saturating_sub(weight(write, key)?);
+    if let Some(short) = room.make(write, more, key)? {
+        return Ok(short);
     }
     remove(write, key)?;
     let mut delta = Delta::default();
@@ -406,11 +425,11 @@ pub(super) fn remove(write: &WriteTransaction, key: &[u8]) -> Result<bool, redb:
     Ok(before.is_some())
 }
 
-/// The session that was used least recently behind another one: its minute and key.
-pub(super) fn used_after(
-    write: &WriteTransaction,
-    after: Option<&(u64, Vec<u8>)>,
-) -> Result<Option<(u64, Vec<u8>)>, redb::Error> {
+/// When a session was used, and its key.
+pub(super) type Used = (u64, Vec<u8>);
+
+/// The session that was used least recently behind another one.
+pub(super) fn used_after(write: &WriteTransaction, after: Option<&Used>) -> Result<Option<Used>, redb::Error> {
     let behind = after.map_or(Bound::Unbounded, |(minute, key)| Bound::Excluded((*minute, &**key)));
     let used = write.open_table(USED)?;
     let mut range = used.range::<(u64, &[u8])>((behind, Bound::Unbounded))?;
@@ -420,63 +439,43 @@ pub(super) fn used_after(
     Ok(Some((minute, key.to_vec())))
 }
 
-/// Removes sessions without work that were last used before a minute; it looks at `most` of them.
-pub(super) fn expire(write: &WriteTransaction, minute: u64, most: usize, room: &Room) -> Result<(), redb::Error> {
-    room.begin();
-    let mut last = None;
-    for _ in 0..most {
-        let next = used_after(write, last.as_ref())?.filter(|(used, _)| *used < minute);
-        let Some((used, key)) = next else { break };
-        // what is left of one that is gone goes too
-        if !room.take(write, &key)? && before(write, &key)?.is_none() {
-            write.open_table(USED)?.remove((used, &*key))?;
-        }
-        last = Some((used, key));
+/// Whether a row of those by minute is that of its session. One that is not, which damage has left, goes: the session has
+/// another one.
+pub(super) fn is_own(write: &WriteTransaction, minute: u64, key: &[u8]) -> Result<bool, redb::Error> {
+    let is_own = match write.open_table(SESSIONS)?.get(key)? {
+        Some(record) => codec::last_used(key, record.value()).is_none_or(|used| used == minute),
+        None => false,
+    };
+    if !is_own {
+        forget_use(write, minute, key)?;
     }
+    Ok(is_own)
+}
+
+pub(super) fn forget_use(write: &WriteTransaction, minute: u64, key: &[u8]) -> Result<(), redb::Error> {
+    write.open_table(USED)?.remove((minute, key))?;
     Ok(())
 }
 
-#[cfg(test)]
-pub(super) mod tests {
-    //! Damage, done on purpose.
-
-    use super::*;
-
-    fn flipped(record: &[u8]) -> Vec<u8> {
-        let mut record = record.to_vec();
-        if let Some(last) = record.last_mut() {
-            *last ^= 1;
+/// Removes sessions without work that were last used before a minute; it looks at `most` of them. Tells how far it has looked
+/// where there may be more.
+pub(super) fn expire(
+    write: &WriteTransaction,
+    minute: u64,
+    most: usize,
+    room: &Room,
+) -> Result<Option<Used>, redb::Error> {
+    let mut last = room.begin();
+    for _ in 0..most {
+        let next = used_after(write, last.as_ref())?.filter(|(used, _)| *used < minute);
+        let Some((used, key)) = next else { return Ok(None) };
+        if is_own(write, used, &key)? && room.claim(&key) {
+            room.take(write, used, &key)?;
         }
-        record
+        last = Some((used, key));
     }
-
-    pub(in crate::session::store) fn flip_a_bit_of_turn(
-        write: &WriteTransaction,
-        key: &[u8],
-        number: u64,
-    ) -> Result<(), redb::Error> {
-        let mut turns = write.open_table(TURNS)?;
-        let record = turns.get((key, number))?.map(|record| flipped(record.value()));
-        turns.insert((key, number), &*record.expect("there"))?;
-        Ok(())
-    }
-
-    pub(in crate::session::store) fn flip_a_bit_of_header(
-        write: &WriteTransaction,
-        key: &[u8],
-    ) -> Result<(), redb::Error> {
-        let mut sessions = write.open_table(SESSIONS)?;
-        let record = sessions.get(key)?.map(|record| flipped(record.value()));
-        sessions.insert(key, &*record.expect("there"))?;
-        Ok(())
-    }
-
-    pub(in crate::session::store) fn drop_turn(
-        write: &WriteTransaction,
-        key: &[u8],
-        number: u64,
-    ) -> Result<(), redb::Error> {
-        write.open_table(TURNS)?.remove((key, number))?;
-        Ok(())
-    }
+    Ok(last)
 }
+
+#[cfg(test)]
+pub(super) mod tests;

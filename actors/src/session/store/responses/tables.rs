@@ -3,6 +3,7 @@
 //! A node has a number that no other ever has, larger than that of the node that it goes on from. What is known of it and its
 //! texts are records of their own: the first is written again with each child, the second never.
 
+use std::ops::Bound;
 use std::sync::Arc;
 
 use redb::{ReadTransaction, ReadableTable, ReadableTableMetadata, TableDefinition, TableError, WriteTransaction};
@@ -75,10 +76,28 @@ pub(in crate::session::store) fn count(write: &WriteTransaction) -> Result<u64, 
     Ok(write.open_table(NODES)?.len()?)
 }
 
-/// The minute and number of the one that was used least recently, of those that are found.
-pub(in crate::session::store) fn oldest(write: &WriteTransaction) -> Result<Option<(u64, u64)>, redb::Error> {
+/// The minute and number of the one that was used least recently behind another one, of those that are found.
+pub(in crate::session::store) fn used_after(
+    write: &WriteTransaction,
+    after: Option<(u64, u64)>,
+) -> Result<Option<(u64, u64)>, redb::Error> {
+    let behind = after.map_or(Bound::Unbounded, Bound::Excluded);
     let used = write.open_table(USED)?;
-    Ok(used.first()?.map(|(place, _)| place.value()))
+    let next = used.range::<(u64, u64)>((behind, Bound::Unbounded))?.next();
+    Ok(next.transpose()?.map(|(place, _)| place.value()))
+}
+
+/// What becomes free at least when one is not found any more.
+pub(in crate::session::store) fn weight(write: &WriteTransaction, number: u64) -> Result<u64, redb::Error> {
+    let mut bytes = USE;
+    let nodes = write.open_table(NODES)?;
+    if let Some(node) = nodes.get(number)?
+        && Known::read(number, node.value()).is_ok_and(|known| known.told.children == 0)
+    {
+        let texts = write.open_table(TEXTS)?.get(number)?.map(|texts| texts.value().len());
+        bytes += node.value().len() + NODE + texts.unwrap_or_default();
+    }
+    Ok(bytes as u64)
 }
 
 /// A response that is to be kept.
@@ -97,9 +116,10 @@ impl NewNode {
         }
     }
 
-    /// About how many bytes it holds.
+    /// About how many bytes it holds, with what it goes on from.
     pub(super) fn len(&self) -> usize {
-        self.transcript.input.len() + self.transcript.response.len()
+        let before = self.transcript.parent.as_ref().map_or(0, |parent| parent.held());
+        before + self.transcript.input.len() + self.transcript.response.len()
     }
 
     /// Keeps it, where there is room or can be made.
@@ -117,8 +137,12 @@ impl NewNode {
             let (node, texts) = (known.written(number)?, codec::written_turn(TEXT_KEY, number, &texts));
             let items: usize = known.item_keys().map(|key| key.len() + KEYED).sum();
             let more = node.len() + NODE + texts.len() + self.key.len() + KEYED + USE + items;
-            if !room.make_for_response(write)? || !room.make(write, more as u64, &[])? {
-                return Ok(Outcome::Full);
+            let short = match room.make_for_response(write)? {
+                None => room.make(write, more as u64, &[])?,
+                short => short,
+            };
+            if let Some(short) = short {
+                return Ok(short);
             }
             // what it goes on from may have made room
             let still = self.parent(write)?;
@@ -148,10 +172,11 @@ impl NewNode {
 
     /// What it goes on from, if that is there.
     fn parent(&self, write: &WriteTransaction) -> Result<Option<u64>, redb::Error> {
-        let number = self.transcript.parent.as_ref().and_then(|parent| parent.number());
-        let Some(number) = number else { return Ok(None) };
-        let known = known(write, number)?;
-        Ok(known.is_some_and(|known| known.is_ok()).then_some(number))
+        let place = self.transcript.parent.as_ref().and_then(|parent| parent.place());
+        let Some((number, key)) = place else { return Ok(None) };
+        // where changes were lost, another one may have come to its number
+        let is_there = known(write, number)?.is_some_and(|known| known.is_ok_and(|known| known.key == key));
+        Ok(is_there.then_some(number))
     }
 
     /// Its own texts; where what it goes on from is gone, with the texts of that.
@@ -319,23 +344,23 @@ pub(super) fn forget(write: &WriteTransaction, key: &[u8]) -> Result<bool, redb:
     Ok(true)
 }
 
-/// Forgets responses that nobody has gone on from since a minute: `most` of them.
+/// Forgets responses that nobody has gone on from since a minute: `most` of them. Tells whether there may be more.
 pub(in crate::session::store) fn expire(
     write: &WriteTransaction,
     minute: u64,
     most: usize,
     room: &Room,
-) -> Result<(), redb::Error> {
+) -> Result<bool, redb::Error> {
     for _ in 0..most {
-        let Some((used, number)) = oldest(write)?.filter(|(used, _)| *used < minute) else {
-            break;
+        let Some((used, number)) = used_after(write, None)?.filter(|(used, _)| *used < minute) else {
+            return Ok(false);
         };
         room.take_response(write, used, number)?;
     }
-    Ok(())
+    Ok(true)
 }
 
-/// The response of this id with all that it goes on from.
+/// The response of this id, with the items of all that it goes on from.
 pub(super) fn response(read: &ReadTransaction, key: &[u8]) -> Result<Option<Arc<Node>>, ReadError> {
     let (nodes, texts) = (read.open_table(NODES)?, read.open_table(TEXTS)?);
     let Some(tip) = read.open_table(IDS)?.get(key)? else {
@@ -354,20 +379,24 @@ pub(super) fn response(read: &ReadTransaction, key: &[u8]) -> Result<Option<Arc<
         if next.is_some_and(|parent| parent >= number) {
             return Err(ReadError::Unreadable(Unreadable::Damaged));
         }
-        chain.push((number, known.told));
+        chain.push((number, known));
     }
     let mut node = None;
-    for (number, told) in chain.into_iter().rev() {
+    while let Some((number, known)) = chain.pop() {
         let record = texts.get(number)?.ok_or(ReadError::Unreadable(Unreadable::Missing))?;
         let (input, response) = said(number, record.value()).map_err(ReadError::Unreadable)?;
         let transcript = Transcript {
             parent: node,
             input,
             response,
-            output: told.output,
-            items: told.items,
+            output: known.told.output,
+            items: known.told.items,
         };
-        node = Some(Arc::new(Node::stored(transcript, number)));
+        let transcript = match chain.is_empty() {
+            true => transcript,
+            false => transcript.gone_on_from(),
+        };
+        node = Some(Arc::new(Node::stored(transcript, (number, known.key.into()))));
     }
     Ok(node)
 }
@@ -397,7 +426,7 @@ pub(super) fn item(read: &ReadTransaction, key: &[u8], id: &Name) -> Result<Opti
         output: known.told.output,
         items: known.told.items,
     };
-    Ok(Node::stored(alone, number).item(id).map(str::to_owned))
+    Ok(Node::stored(alone, (number, key.into())).item(id).map(str::to_owned))
 }
 
 /// Reads every record: how many responses are there, and how many of them cannot be read.

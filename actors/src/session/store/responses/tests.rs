@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::super::stored::tests::{House, Place};
 use super::*;
-use crate::session::store::room;
+use crate::session::store::room::{self, Reached};
 
 fn transcript(parent: Option<Arc<Node>>, input: &str, output: &str) -> Transcript {
     Transcript {
@@ -115,6 +115,37 @@ async fn a_child_whose_parent_went_while_it_was_made_has_the_beginning_in_itself
 }
 
 #[tokio::test]
+async fn a_node_that_is_not_the_one_that_was_read_is_nobodys_beginning() {
+    let (house, other) = (House::in_memory(), House::in_memory());
+    keep(&house, "a", None, ("q1", "r1")).await;
+    let parent = find(&house, "a").await;
+    // another one has its number
+    keep(&other, "z", None, ("wrong", "one")).await;
+    keep(&other, "b", parent, ("q2", "r2")).await;
+    assert_eq!(history(&other, "b").await.as_deref(), Some("q1,r1,q2,r2"));
+}
+
+#[tokio::test]
+async fn whoever_goes_on_from_a_response_holds_of_the_earlier_ones_what_was_asked_and_their_items() {
+    let house = House::in_memory();
+    let mut last = None;
+    for id in ["a", "b", "c"] {
+        let transcript = Transcript {
+            response: format!("<r1>{}", "x".repeat(10_000)).into(),
+            ..transcript(last, "q1", "r1")
+        };
+        let kept = house.store.keep_response(None, &id.into(), transcript).await;
+        kept.expect("kept");
+        last = find(&house, id).await;
+    }
+    let c = last.expect("found");
+    let own = c.input().join(",").len() - "q1,r1,q1,r1,".len() + c.response().len();
+    assert_eq!((c.held(), c.response().len()), (own + 8, 10_004));
+    let new = NewNode::new(b"\0d".to_vec(), 0, transcript(Some(c.clone()), "q2", "r2"));
+    assert_eq!(new.len(), c.held() + 6, "the writer's bound counts it");
+}
+
+#[tokio::test]
 async fn responses_are_found_by_the_key_that_was_given_them_and_by_no_other() {
     let house = House::of(crate::state::State::in_memory().expect("state"), None, &["one", "two"]);
     let id = Name::from("a");
@@ -171,13 +202,17 @@ async fn there_are_no_more_responses_than_there_may_be_and_new_ones_are_kept() {
     assert!(find(&house, "1").await.is_none());
     assert_eq!(history(&house, "2").await.as_deref(), Some("q,r"));
     assert_eq!(history(&house, "4").await.as_deref(), Some("q,r"));
-    // what others go on from is not found any more, and counts
+    // 2 goes for the one that goes on from it
     keep(&house, "x", find(&house, "2").await, ("q", "r")).await;
     for id in ["y", "z"] {
         house.clock.advance(Duration::from_secs(60));
         keep(&house, id, find(&house, "x").await, ("q", "r")).await;
     }
-    house.shows("understudy_session_events_total{event=\"evicted\"}");
+    house.shows("understudy_session_events_total{event=\"displaced\"} 5");
+    house.meddle(|write| {
+        assert_eq!(tables::count(write)?, 3);
+        Ok(())
+    });
     assert_eq!(history(&house, "z").await.as_deref(), Some("q,r,q,r,q,r"));
 }
 
@@ -227,9 +262,9 @@ async fn a_conversation_of_thousands_of_turns_is_found_and_goes_as_one() {
         for number in 0..5_000_u64 {
             let parent = last.take();
             let key = [&[0][..], number.to_string().as_bytes()].concat();
-            let new = NewNode::new(key, 0, transcript(parent, "q", "r"));
-            assert_eq!(new.apply(write, &house.store.room())?, Outcome::Made);
-            last = Some(Arc::new(Node::stored(transcript(None, "q", "r"), number)));
+            let new = NewNode::new(key.clone(), 0, transcript(parent, "q", "r"));
+            assert_eq!(new.apply(write, &house.store.room(Reached::default()))?, Outcome::Made);
+            last = Some(Arc::new(Node::stored(transcript(None, "q", "r"), (number, key.into()))));
         }
         Ok(())
     });
