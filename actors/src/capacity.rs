@@ -80,7 +80,8 @@ impl Capacities {
     }
 
     /// A place: now, or within the wait of the bound and before `until`. `lane` is who shares what becomes free with the others.
-    /// **Cancel safety:** a cancelled wait leaves its place in the line.
+    /// **Cancel safety:** a cancelled wait leaves its place in the line. However a wait ends, its length is booked; it is
+    /// booked as shed unless it was cancelled or `until` has come.
     ///
     /// # Errors
     /// Why there is none.
@@ -91,22 +92,24 @@ impl Capacities {
         lane: &Name,
         until: Option<Instant>,
     ) -> Result<CapacityPermit, Shed> {
-        let (began, label) = (self.clock.now(), whose.label());
-        let last = began + bound.wait;
-        let entered = match self.of(whose).come(bound, lane) {
+        let place = match self.of(whose).come(bound, lane) {
             Came::Inside(permit) => return Ok(permit),
-            Came::Waits(place) => {
-                let _counted = self.telemetry.turns().waits(label);
-                place
-                    .wait(&self.clock, until.map_or(last, |until| until.min(last)))
-                    .await
-            }
-            Came::TooMany => Err(Shed::QueueFull),
+            Came::Waits(place) => Some(place),
+            Came::TooMany => None,
         };
-        let turns = self.telemetry.turns();
-        turns.queued(label.into(), self.clock.now().duration_since(began));
-        if let Err(why) = entered {
-            turns.shed(label, why);
+        let wait = Wait::begins(self, whose.label());
+        let last = wait.began + bound.wait;
+        let entered = match place {
+            Some(place) => {
+                let _counted = self.telemetry.turns().waits(wait.label);
+                let until = until.map_or(last, |until| until.min(last));
+                place.wait(&self.clock, until).await
+            }
+            None => Err(Shed::QueueFull),
+        };
+        let is_late = until.is_some_and(|until| until <= self.clock.now());
+        if let Some(why) = entered.as_ref().err().filter(|_| !is_late) {
+            self.telemetry.turns().shed(wait.label, *why);
         }
         entered
     }
@@ -146,6 +149,27 @@ impl Capacities {
         }
         known.retain(|_, capacity| Arc::strong_count(capacity) > 1);
         known.entry(whose.clone()).or_default().clone()
+    }
+}
+
+/// A wait of which the length is booked when it drops.
+struct Wait<'a> {
+    all: &'a Capacities,
+    label: Bounded,
+    began: Instant,
+}
+
+impl<'a> Wait<'a> {
+    fn begins(all: &'a Capacities, label: Bounded) -> Self {
+        let began = all.clock.now();
+        Self { all, label, began }
+    }
+}
+
+impl Drop for Wait<'_> {
+    fn drop(&mut self) {
+        let waited = self.all.clock.now().duration_since(self.began);
+        self.all.telemetry.turns().queued(self.label.into(), waited);
     }
 }
 

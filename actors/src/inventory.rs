@@ -49,7 +49,7 @@ pub use self::staying::Anew;
 use crate::hooks::{Access, Hooks, LoadedPlugin};
 use crate::plugin::{InstanceState, Served};
 use crate::registry::reload::diff::Identity;
-use crate::telemetry::Telemetry;
+use crate::telemetry::{LoadedAs, ShownPlugin, Telemetry};
 use crate::tools::Tools;
 
 /// All plugins that were found, loaded or not.
@@ -256,6 +256,20 @@ impl Plugin {
             Status::Loaded(working) => Some(working.served.state()),
         }
     }
+
+    /// How a scrape shows it; `None` for one that is off.
+    fn shown(&self) -> Option<ShownPlugin> {
+        let version = || self.manifest.as_ref().and_then(|manifest| manifest.version.clone());
+        let loaded = self.working().map(|working| LoadedAs {
+            version: version().unwrap_or_default(),
+            shape: shapes::shape(&working.loaded.registration).as_label(),
+        });
+        Some(ShownPlugin {
+            plugin: self.id.clone(),
+            state: self.state()?,
+            loaded,
+        })
+    }
 }
 
 impl Inventory {
@@ -304,11 +318,7 @@ impl Inventory {
 
     /// Brings the metrics up to date.
     pub fn show(&self, telemetry: &Telemetry) {
-        for plugin in &self.plugins {
-            if let Some(state) = plugin.state() {
-                telemetry.plugin_state(&plugin.id, state);
-            }
-        }
+        telemetry.show_plugins(self.plugins.iter().filter_map(|plugin| plugin.shown()));
     }
 
     /// Whether one of some plugins is compiled in.

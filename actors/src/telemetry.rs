@@ -26,6 +26,7 @@ use understudy_messages::settings::Settings;
 pub use candidates::{CandidateMetrics, Candidates};
 pub use hooks::{HandlerMetrics, HookOutcome};
 pub use http::{HttpMetrics, ROUTES, Route};
+pub use plugins::{LoadedAs, ShownPlugin};
 pub use registry::AdmissionMetrics;
 pub use sessions::{SessionEvent, SessionMetrics, StoreOp};
 pub use table::*;
@@ -46,6 +47,7 @@ pub struct Telemetry {
     turns: ArcSwap<TurnMetrics>,
     http: HttpMetrics,
     sessions: SessionMetrics,
+    plugins: plugins::LastShown,
 }
 
 /// Resolves series on the app's recorder.
@@ -118,6 +120,7 @@ impl Telemetry {
             turns: ArcSwap::from_pointee(TurnMetrics::new(&series, &[])),
             http: HttpMetrics::new(&series),
             sessions: SessionMetrics::new(&series),
+            plugins: plugins::LastShown::default(),
             series,
             scrape,
         }))

@@ -18,7 +18,7 @@ mod status;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use understudy_plugins::hosts::Hosts;
 
 use crate::plugins::standard_hosts;
@@ -86,6 +86,11 @@ impl From<Exit> for ExitCode {
     }
 }
 
+/// The whole command line, so that what is written about it can be checked against it.
+pub fn command() -> clap::Command {
+    Cli::command()
+}
+
 /// Parses the process's arguments and runs the command.
 pub fn main() -> ExitCode {
     main_hosting(standard_hosts())
@@ -122,12 +127,10 @@ async fn run(command: Command, json: bool, hosts: Hosts) -> anyhow::Result<Exit>
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        command().debug_assert();
     }
 }

@@ -107,6 +107,13 @@ pub(crate) fn own() -> impl Iterator<Item = &'static str> {
     table.chain(AHEAD.iter().map(|(name, ..)| *name))
 }
 
+/// The names of what the gateway does not export yet: its own, and those of its process.
+pub(crate) fn absent() -> impl Iterator<Item = &'static str> {
+    let of_process = OTHERS.iter().map(|(name, _)| *name);
+    let own = AHEAD.iter().map(|(name, ..)| *name);
+    own.chain(of_process.filter(|name| name.starts_with("process_")))
+}
+
 #[test]
 fn a_row_of_the_table_is_not_listed_beside_it() {
     let known = |name: &&str| METRICS.iter().any(|metric| metric.name == *name);

@@ -1,6 +1,7 @@
 //! A page for each alert, an alert for each page, and panels that exist.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use crate::dashboards::Dashboard;
 use crate::rules::RuleFile;
@@ -15,6 +16,44 @@ fn bold(text: &str) -> impl Iterator<Item = &str> {
     text.split("**").skip(1).step_by(2)
 }
 
+/// What is to be typed: indented lines.
+fn commands(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| line.strip_prefix("    "))
+}
+
+/// Why a line cannot be typed as it stands. Of other programs nothing is known.
+fn refused(line: &str) -> Option<String> {
+    let mut words = line.split_whitespace().map(|word| word.trim_matches('\''));
+    match words.next() {
+        Some("understudy") => {
+            let refused = understudy::cli::command().try_get_matches_from(line.split_whitespace());
+            refused.err().map(|error| format!("`{line}` is no command: {error}"))
+        }
+        Some("curl") => {
+            let address = words.find_map(|word| word.strip_prefix("http://127.0.0.1:4243"));
+            let path = address.map(|address| address.split('?').next().unwrap_or_default());
+            let is_there = path.is_some_and(|path| routes().any(|route| matches(route, path)));
+            (!is_there).then(|| format!("`{line}` asks for a path that is not there"))
+        }
+        _ => None,
+    }
+}
+
+/// The templates of paths that the admin listener knows.
+fn routes() -> impl Iterator<Item = &'static str> {
+    static SOURCE: LazyLock<String> = LazyLock::new(|| read("bin/src/http.rs"));
+    let admin = SOURCE.split("pub(crate) fn admin(").nth(1).unwrap_or_default();
+    let quoted = admin.split('"').skip(1).step_by(2);
+    quoted.filter(|text| text.starts_with('/'))
+}
+
+/// Whether a path is one of a template's.
+fn matches(template: &str, path: &str) -> bool {
+    let (parts, given) = (template.split('/'), path.split('/'));
+    let fits = |(part, given): (&str, &str)| part == given || part.starts_with('{') && !given.is_empty();
+    parts.clone().count() == given.clone().count() && parts.zip(given).all(fits)
+}
+
 fn faults(name: &str, text: &str, panels: &BTreeSet<String>) -> Vec<String> {
     let headings: Vec<&str> = text.lines().filter(|line| line.starts_with("## ")).collect();
     let mut faults = Vec::new();
@@ -24,9 +63,10 @@ fn faults(name: &str, text: &str, panels: &BTreeSet<String>) -> Vec<String> {
     if text.lines().next() != Some(&format!("# {name}")) {
         faults.push("does not begin with its name".to_owned());
     }
-    if !text.contains("    understudy ") {
+    if !commands(text).any(|line| line.starts_with("understudy ")) {
         faults.push("names no command".to_owned());
     }
+    faults.extend(commands(text).filter_map(refused));
     let named: Vec<&str> = bold(text).collect();
     if named.is_empty() {
         faults.push("names no panel".to_owned());
@@ -67,6 +107,17 @@ mod tests {
     }
 
     #[test]
+    fn a_path_is_known_by_its_template() {
+        for line in [
+            "curl -s http://127.0.0.1:4243/livez",
+            "curl -sX POST 'http://127.0.0.1:4243/admin/v1/providers/openai/reset?model=gpt-5.5'",
+        ] {
+            assert_eq!(refused(line), None);
+        }
+        assert!(refused("curl -s http://127.0.0.1:4243/admin/v1/providers//reset").is_some());
+    }
+
+    #[test]
     fn a_page_that_lacks_something_is_told() {
         let panels = BTreeSet::from(["Overview / Turns shed".to_owned()]);
         let sound = format!(
@@ -80,6 +131,16 @@ mod tests {
             ("Turns shed", "Turns lost"),
             ("**", ""),
             ("    understudy", "understudy"),
+            ("understudy status", "understudy states"),
+            ("understudy status", "understudy status --everything"),
+            (
+                "understudy status",
+                "understudy status\n    curl -s http://127.0.0.1:4243/livez/s",
+            ),
+            (
+                "understudy status",
+                "understudy status\n    curl -s http://127.0.0.1:4244/livez",
+            ),
         ] {
             assert!(
                 !faults("A", &sound.replace(from, to), &panels).is_empty(),

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use understudy::config::ServerConfig;
 use understudy_actors::plugin::InstanceState;
-use understudy_actors::telemetry::{HookOutcome, Telemetry};
+use understudy_actors::telemetry::{HookOutcome, ShownPlugin, Telemetry};
 use understudy_messages::ids::Name;
 
 /// Labels whose values are a closed set.
@@ -66,7 +66,11 @@ static VALUES: LazyLock<BTreeMap<(String, String), BTreeSet<String>>> = LazyLock
 fn scrape() -> String {
     let telemetry = Telemetry::new().expect("a recorder");
     telemetry.install(&ServerConfig::parse(CONFIG, &|_| None).expect("a good config").settings);
-    telemetry.plugin_state(&Name::from("p"), InstanceState::Running);
+    telemetry.show_plugins([ShownPlugin {
+        plugin: Name::from("p"),
+        state: InstanceState::Running,
+        loaded: None,
+    }]);
     telemetry.render()
 }
 

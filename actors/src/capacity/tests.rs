@@ -197,3 +197,56 @@ async fn in_a_crowd_nobody_is_inside_beyond_the_bound_and_every_place_comes_back
 fn beside<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> tokio::task::JoinHandle<T> {
     tokio::spawn(work)
 }
+
+/// How many waits in a line were booked, and how many turns found no place in it.
+fn booked(all: &Capacities, line: &str) -> (u64, u64) {
+    let scrape = all.telemetry.render();
+    let sum = |name: &str, label: &str| {
+        let mine = |line: &&str| line.starts_with(name) && line.contains(label);
+        let counts = scrape.lines().filter(mine).filter_map(|line| line.rsplit(' ').next());
+        counts.map(|count| count.parse::<u64>().expect("a count")).sum()
+    };
+    (
+        sum(
+            "understudy_turn_queue_seconds_count{",
+            &format!("cause=\"{line}_full\""),
+        ),
+        sum("understudy_turns_shed_total{", &format!("bound=\"{line}\"")),
+    )
+}
+
+#[tokio::test]
+async fn whose_own_time_ends_in_the_line_has_waited_and_was_not_shed() {
+    let (all, clock) = capacities();
+    let (bound, lane) = (bound(1, 9), lane());
+    let _inside = all.try_enter(&Whose::Gateway, &bound).expect("free");
+    let own = all.enter(&Whose::Gateway, &bound, &lane, Some(clock.now() + WAIT / 2));
+    tokio::pin!(own);
+    assert!(once(&mut own).await.is_none());
+    clock.advance(WAIT / 2);
+    assert!(own.await.is_err());
+    assert_eq!(booked(&all, "gateway"), (1, 0));
+    let bounds = all.enter(&Whose::Gateway, &bound, &lane, Some(clock.now() + WAIT * 2));
+    tokio::pin!(bounds);
+    assert!(once(&mut bounds).await.is_none());
+    clock.advance(WAIT);
+    assert!(bounds.await.is_err());
+    assert_eq!(booked(&all, "gateway"), (2, 1));
+}
+
+#[tokio::test]
+async fn a_wait_that_is_cancelled_is_booked_as_long_as_it_was() {
+    let (all, clock) = capacities();
+    let (bound, lane, provider) = (bound(1, 9), lane(), Whose::Provider("a".into()));
+    let _inside = all.try_enter(&provider, &bound).expect("free");
+    {
+        let cancelled = all.enter(&provider, &bound, &lane, None);
+        tokio::pin!(cancelled);
+        assert!(once(&mut cancelled).await.is_none());
+        clock.advance(WAIT / 2);
+        assert_eq!(booked(&all, "provider"), (0, 0));
+    }
+    assert_eq!(booked(&all, "provider"), (1, 0));
+    let sum = "understudy_turn_queue_seconds_sum{cause=\"provider_full\"} 0.5";
+    assert!(all.telemetry.render().contains(sum), "{}", all.telemetry.render());
+}

@@ -199,12 +199,9 @@ impl Inventory {
             let LoadedPlugin { registration, .. } = &working.loaded;
             let (hooks, policies) = (registration.hooks.len(), registration.policies.len());
             let tools = registration.tools.len();
-            let version = plugin.manifest.as_ref().and_then(|manifest| manifest.version.clone());
-            let version = version.unwrap_or_default();
-            telemetry.plugin_loaded(&plugin.id, &version, shape(registration).as_label());
+            telemetry.plugin_loaded(&plugin.id);
             tracing::info!(plugin = %plugin.id, hooks, policies, tools, reason = plugin.cause.as_label(), "plugin loaded");
         }
-        self.show(telemetry);
     }
 }
 

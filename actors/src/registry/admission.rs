@@ -78,9 +78,8 @@ impl Admission {
         let now = self.clock.now();
         let parent = origin.and_then(|token| self.published.origins().find(token));
         let Ok(within) = Within::of(parent.as_ref()) else {
-            let refused = Err(AdmitError::NestedTooDeep);
-            self.metrics.answered(&refused, None);
-            return refused;
+            // its caller's fault: the gate has refused nothing
+            return Err(AdmitError::NestedTooDeep);
         };
         let turn = turn.clone();
         let comer = Comer { turn, within };
@@ -101,8 +100,10 @@ impl Admission {
             self.metrics.held();
         }
         let answer = self.wait(comer, now + GATE_WAIT, callers).await;
-        let waited = waits.then(|| self.clock.now().duration_since(now));
-        self.metrics.answered(&answer, waited);
+        let ended = self.clock.now();
+        let waited = waits.then(|| ended.duration_since(now));
+        let is_late = callers.is_some_and(|callers| callers <= ended);
+        self.metrics.answered(&answer, waited, is_late);
         answer
     }
 

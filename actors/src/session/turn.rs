@@ -94,8 +94,9 @@ impl Turn {
         let (turn, cast) = match self.stage(&held).await {
             Ok(staged) => staged,
             Err(error) => {
-                closing.uncast(held.generation());
-                return self.tell(Refusal::Cast(error).failure()).await;
+                let refusal = Refusal::Cast(error);
+                closing.uncast(refusal.result(), held.generation());
+                return self.tell(refusal.failure()).await;
             }
         };
         let selected = cast.candidates.first().map(|lead| lead.model.clone());
@@ -328,16 +329,16 @@ impl Turn {
 }
 
 impl Refusal {
+    /// How it is booked. What the gate refused and what was shed has counters of its own.
     fn result(&self) -> TurnResult {
         match self {
             Self::Cancelled(_) => TurnResult::Cancelled,
             Self::Fault(_) => TurnResult::Error,
-            Self::SessionBusy
-            | Self::AgentBusy(_)
-            | Self::Room(_)
-            | Self::Unreadable(_)
-            | Self::Admission(_)
-            | Self::Cast(_) => TurnResult::Rejected,
+            Self::SessionBusy | Self::AgentBusy(_) | Self::Admission(_) => TurnResult::Rejected,
+            Self::Room(_) | Self::Unreadable(_) | Self::Cast(_) => match self.failure().status < 500 {
+                true => TurnResult::Rejected,
+                false => TurnResult::Error,
+            },
         }
     }
 
@@ -395,3 +396,6 @@ impl Refusal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

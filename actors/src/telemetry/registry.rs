@@ -49,10 +49,11 @@ impl AdmissionMetrics {
         self.held.increment(1);
     }
 
-    /// A turn has waited, and this came of it.
-    pub(crate) fn answered<T>(&self, answer: &Result<T, AdmitError>, waited: Option<Duration>) {
+    /// A turn has waited, and this came of it. One whose own time was over by then was not refused.
+    pub(crate) fn answered<T>(&self, answer: &Result<T, AdmitError>, waited: Option<Duration>, is_late: bool) {
         match answer {
             Ok(_) => self.admitted(),
+            Err(_own_deadline) if is_late => {}
             Err(_refused) => self.refused.increment(1),
         }
         if let Some(waited) = waited {
@@ -138,7 +139,7 @@ impl Telemetry {
         let by_trigger = [("trigger", trigger.as_label()), label];
         self.series.counter(&RELOADS, &by_trigger).increment(1);
         self.series.histogram(&RELOAD_DURATION, &[label]).record(took);
-        let succeeded = matches!(outcome, ReloadOutcome::Applied | ReloadOutcome::Unchanged);
+        let Some(succeeded) = succeeded(outcome) else { return };
         self.series
             .gauge(&RELOAD_SUCCEEDED, &[])
             .set(f64::from(u8::from(succeeded)));
@@ -146,5 +147,20 @@ impl Telemetry {
             let at = at.duration_since(UNIX_EPOCH).unwrap_or_default();
             self.series.gauge(&RELOADED_AT, &[]).set(at.as_secs_f64());
         }
+    }
+}
+
+/// Whether all is as it was asked for; not known of one that will be tried again.
+const fn succeeded(outcome: ReloadOutcome) -> Option<bool> {
+    match outcome {
+        ReloadOutcome::Applied | ReloadOutcome::Unchanged => Some(true),
+        ReloadOutcome::Deferred => None,
+        ReloadOutcome::Degraded
+        | ReloadOutcome::Rejected
+        | ReloadOutcome::DrainTimeout
+        | ReloadOutcome::RolledBack
+        | ReloadOutcome::Restored
+        | ReloadOutcome::Cancelled
+        | ReloadOutcome::Failed => Some(false),
     }
 }

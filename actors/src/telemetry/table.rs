@@ -130,7 +130,7 @@ table! {
     LEASES = "understudy_registry_leases", Kind::Gauge, ["generation", "kind"], "Turns and calls of plugins that hold a generation, by what that is there for";
     DRAIN_REMAINING = "understudy_registry_drain_remaining_seconds", Kind::Gauge, [], "How much longer a reload waits for those who hold what it replaces; 0 when none waits";
     DRAIN_BUDGET = "understudy_registry_drain_budget_seconds", Kind::Gauge, [], "How long it waits in all; 0 when none waits";
-    ADMISSIONS = "understudy_registry_admissions_total", Kind::Counter, ["result"], "Turns at the gate; one that was held counts again when it is admitted or refused";
+    ADMISSIONS = "understudy_registry_admissions_total", Kind::Counter, ["result"], "Turns at the gate; one that was held counts again when it is admitted or refused, unless its own deadline was over";
     ADMISSION_WAIT = "understudy_registry_admission_wait_seconds", Kind::Histogram(RELOAD), [], "How long a turn was held at the gate";
     RELOAD_SUCCEEDED = "understudy_registry_last_reload_successful", Kind::Gauge, [], "1 when the last reload was applied or had nothing to change";
     BUILD_INFO = "understudy_build_info", Kind::Gauge, ["version", "revision"], "1; the labels tell which build runs";

@@ -1,3 +1,7 @@
+use std::time::{Duration, UNIX_EPOCH};
+
+use understudy_messages::registry::{ReloadOutcome, Trigger};
+
 use super::*;
 
 #[test]
@@ -32,4 +36,20 @@ fn two_apps_in_one_process_share_no_series() {
     one.http_request(Route::Models, "GET", 418);
     assert!(one.render().contains("code=\"418\""));
     assert!(!two.render().contains("code=\"418\""));
+}
+
+#[test]
+fn a_reload_that_is_tried_again_by_itself_says_nothing_of_success() {
+    let telemetry = Telemetry::new().expect("sound");
+    for (outcome, shown) in [
+        (ReloadOutcome::Deferred, 1),
+        (ReloadOutcome::Degraded, 0),
+        (ReloadOutcome::Deferred, 0),
+        (ReloadOutcome::Applied, 1),
+        (ReloadOutcome::Rejected, 0),
+    ] {
+        telemetry.reloaded(Trigger::ConfigWatch, outcome, Duration::ZERO, UNIX_EPOCH);
+        let line = format!("{} {shown}\n", RELOAD_SUCCEEDED.name);
+        assert!(telemetry.render().contains(&line), "{outcome:?}");
+    }
 }

@@ -16,6 +16,7 @@ use super::state::StateDir;
 use super::{Exit, output};
 
 pub(super) use self::cold::{ConfigFile, Seen};
+pub(super) use self::reload::told as reload_told;
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {

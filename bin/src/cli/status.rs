@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::admin::Admin;
 use super::doctor::signals;
-use super::plugins::items;
+use super::plugins::{items, reload_told};
 use super::{Exit, output};
 
 #[derive(Debug, clap::Args)]
@@ -59,11 +59,7 @@ impl Further {
                 it["turns"], it["calls"]
             )
         });
-        let reload = (!self.reload.is_null()).then(|| {
-            let left = self.reload["deadlineInMs"].as_u64();
-            let left = left.map_or_else(String::new, |left| format!(", {} s left", left.div_ceil(1000)));
-            format!("a reload is {}{left}", text(&self.reload, "phase"))
-        });
+        let reload = (!self.reload.is_null()).then(|| format!("a reload: {}", reload_told(&self.reload)));
         let plugins = items(&self.plugins, "plugins").iter();
         let plugins = plugins.map(|it| {
             format!(
@@ -173,6 +169,22 @@ mod tests {
         );
         assert!(!with(0).contains("limits.in_flight"));
         assert!(with(1).contains("gateway          limits.in_flight: 2 of 3 in flight, 1 of 9 waiting"));
+    }
+
+    #[test]
+    fn a_reload_under_way_is_told_with_its_time_left_and_who_holds_it_up() {
+        let holder = json!({ "kind": "turn", "id": "t1", "session": "s1", "age_ms": 12_345 });
+        let further = |reload| Further {
+            generations: json!([]),
+            reload,
+            plugins: json!({ "plugins": [] }),
+        };
+        let waits = json!({ "phase": "reloading", "pluginIds": ["guard"], "deadlineInMs": 41_001, "holders": [holder], "omitted": 2 });
+        assert_eq!(
+            further(waits).for_people(),
+            "a reload: reloading guard: 42 s left, held by 3; the oldest is turn t1 of session s1, 12 s old"
+        );
+        assert_eq!(further(Value::Null).for_people(), "");
     }
 
     #[test]

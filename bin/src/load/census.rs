@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
 use understudy_actors::telemetry::{ACTORS, SESSIONS, TASKS, TURNS_IN_FLIGHT};
 use understudy_messages::clock::Clock;
 
@@ -130,8 +131,15 @@ impl Census {
     }
 }
 
-/// Waits until the gateway holds no more beyond `before` than is expected, for as long as it may take; what that is then.
-pub(crate) async fn at_rest(expected: &Left, meter: &Meter, clock: &Clock, before: &Census) -> Remains {
+/// Waits until the gateway holds no more beyond `before` than is expected, for as long as it may take and until `stop`; what that
+/// is then.
+pub(crate) async fn at_rest(
+    expected: &Left,
+    meter: &Meter,
+    clock: &Clock,
+    before: &Census,
+    stop: &CancellationToken,
+) -> Remains {
     let until = clock.now() + expected.within;
     loop {
         let left = meter.census().await.beyond(before);
@@ -139,10 +147,13 @@ pub(crate) async fn at_rest(expected: &Left, meter: &Meter, clock: &Clock, befor
             let left = left.get(holding.as_label());
             left.is_some_and(|left| *left <= u64::from(limit))
         };
-        if expected.limits().all(within) || clock.now() >= until {
+        if expected.limits().all(within) || clock.now() >= until || stop.is_cancelled() {
             return left;
         }
-        clock.sleep(PERIOD).await;
+        tokio::select! {
+            () = clock.sleep(PERIOD) => {}
+            () = stop.cancelled() => return left,
+        }
     }
 }
 
@@ -182,6 +193,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_not_let_go_of_in_time_is_left() {
         let (clock, meter) = (Clock::movable(), Meter::of_process(std::process::id()));
+        let stop = CancellationToken::new();
         let expected = Left {
             threads: Some(0),
             ..Left::default()
@@ -189,7 +201,7 @@ mod tests {
         let mut before = Census::default();
         before.set(Holding::Threads, Some(0));
         clock.hold();
-        let waits = at_rest(&expected, &meter, &clock, &before);
+        let waits = at_rest(&expected, &meter, &clock, &before, &stop);
         let (left, ()) = tokio::join!(waits, async { clock.advance(expected.within) });
         assert!(left["max_left.threads"] > 0, "this test has a thread");
         let now = meter.census().await;
@@ -199,6 +211,22 @@ mod tests {
             ..expected
         };
         // nobody waits for what holds: the clock stands still
-        at_rest(&expected, &meter, &clock, &now).await;
+        at_rest(&expected, &meter, &clock, &now, &stop).await;
+    }
+    #[tokio::test]
+    async fn nobody_waits_for_rest_any_longer_once_a_run_is_stopped() {
+        let (clock, meter) = (Clock::movable(), Meter::of_process(std::process::id()));
+        let stop = CancellationToken::new();
+        let expected = Left {
+            threads: Some(0),
+            ..Left::default()
+        };
+        let mut before = Census::default();
+        before.set(Holding::Threads, Some(0));
+        clock.hold();
+        let waits = at_rest(&expected, &meter, &clock, &before, &stop);
+        // the clock stands still, so that nothing else ends it
+        let (left, ()) = tokio::join!(waits, async { stop.cancel() });
+        assert!(left["max_left.threads"] > 0, "this test has a thread");
     }
 }

@@ -66,10 +66,13 @@ impl Client<'_> {
 
     /// Until when the client waits, and what becomes of the turn then.
     fn patience(&self, tag: Tag, now: Instant) -> (Instant, Ending) {
-        let late = (now + self.scenario.timeout, Ending::Lost(Loss::TimedOut));
+        let late = self.scenario.timeout;
         match &self.scenario.client.leaves {
-            Some(leaves) if tag.nonce.is_multiple_of(leaves.one_in) => (late.0.min(now + leaves.after), Ending::Left),
-            _ => late,
+            // one that would leave later than that is as patient as all others
+            Some(leaves) if tag.nonce.is_multiple_of(leaves.one_in) && leaves.after < late => {
+                (now + leaves.after, Ending::Left)
+            }
+            _ => (now + late, Ending::Lost(Loss::TimedOut)),
         }
     }
 

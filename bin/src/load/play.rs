@@ -72,7 +72,7 @@ pub(crate) async fn play(
     }
     let expected = stage.scenario.expect.max_left.as_ref();
     if let (Some(expected), [side, ..], [measured, ..]) = (expected, &stage.sides[..], &mut measured[..]) {
-        measured.left = Some(census::at_rest(expected, &side.meter, &stage.clock, &before).await);
+        measured.left = Some(census::at_rest(expected, &side.meter, &stage.clock, &before, stop).await);
     }
     Ok(measured)
 }

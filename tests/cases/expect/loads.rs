@@ -1,4 +1,5 @@
-//! Steps `load`, whose every request is to be answered, and `rss`: what the gateway's process holds after each.
+//! Steps `load`, whose every request is to be answered, and `rss`: the most that the gateway's process has held by the end of
+//! each.
 
 use serde::Deserialize;
 
@@ -28,5 +29,5 @@ pub(super) fn rss(rule: Option<&Rss>, seen: &Seen, complaints: &mut Complaints) 
         [first, second] => second <= first + first * rule.second_load_growth_max_percent / 100,
         _ => false,
     };
-    complaints.unless(holds, "rss after each load", rule, &seen.peaks);
+    complaints.unless(holds, "the most memory held by the end of each load", rule, &seen.peaks);
 }

@@ -56,9 +56,9 @@ impl Closing {
         self.publish(&agent, GenerationId::default(), &failed(reason, false));
     }
 
-    /// The turn was admitted, and nobody is there who could be asked: the names in the request stand for nothing.
-    pub(super) fn uncast(&self, generation: &Generation) {
-        self.count(self.request.agent.as_ref(), TurnResult::Rejected, None, 0);
+    /// The turn was admitted, and nobody is there who could be asked.
+    pub(super) fn uncast(&self, result: TurnResult, generation: &Generation) {
+        self.count(self.request.agent.as_ref(), result, None, 0);
         let settings = generation.roster.settings();
         let default = settings
             .agents

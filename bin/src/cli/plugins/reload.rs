@@ -72,7 +72,7 @@ fn cancelled(json: bool) -> Exit {
 }
 
 /// How far it has got, on one line.
-fn told(progress: &Value) -> String {
+pub(in crate::cli) fn told(progress: &Value) -> String {
     let ids: Vec<&str> = items(progress, "pluginIds").iter().filter_map(Value::as_str).collect();
     let phase = progress["phase"].as_str().unwrap_or("reloading");
     let mut line = format!("{phase} {}", ids.join(", "));

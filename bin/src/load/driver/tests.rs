@@ -182,6 +182,17 @@ async fn who_goes_away_is_neither_whole_nor_lost_and_the_others_wait() {
 }
 
 #[tokio::test]
+async fn who_would_leave_later_than_anybody_waits_is_lost_like_the_others() {
+    let hang = json!({ "head": false, "body": "", "then": "hang" });
+    let text = "sessions: 2\nturns: 1\ntimeout: 20ms\nclient: { leaves: { one_in: 1, after: 40ms } }";
+    let tally = played(text, hang).await;
+    assert_eq!(
+        (summary(&tally), tally.left),
+        ((2, 0, vec![], vec![("timed_out", 2)]), 0)
+    );
+}
+
+#[tokio::test]
 async fn who_takes_its_time_reads_all_of_it_and_is_not_measured() {
     let text = format!("{}, slow: {{ one_in: 1, every: 1ms }} }}", FEW.trim_end_matches(" }"));
     let tally = played(&text, answer(|_| {})).await;
